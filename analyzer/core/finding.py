@@ -1,0 +1,135 @@
+"""Findings, verdicts and exit codes: the one thing that every output is made of."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class Severity(enum.IntEnum):
+    """How bad it is for the user's data or time if the finding is true."""
+
+    INFO = 0
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+    CRITICAL = 4
+
+    @classmethod
+    def parse(cls, text: str) -> Severity:
+        """`"high"` → `Severity.HIGH`; raises `KeyError` for an unknown name."""
+        return cls[text.upper()]
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Confidence(enum.IntEnum):
+    """How sure the tool is. An incomplete input lowers it (`lowered`)."""
+
+    LOW = 0
+    MEDIUM = 1
+    HIGH = 2
+
+    def lowered(self) -> Confidence:
+        """One step down, never below LOW."""
+        return Confidence(max(0, self - 1))
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Verdict(enum.StrEnum):
+    """What a rule says of the input. Silence is never "ok": a rule that had nothing to look at is
+    *not exercised*, one that could not be judged is *unknown*."""
+
+    VIOLATED = "violated"
+    UPHELD = "upheld"
+    NOT_EXERCISED = "not exercised"
+    UNKNOWN = "unknown"
+
+
+class ExitCode(enum.IntEnum):
+    """Exit codes of the command line."""
+
+    CLEAN = 0
+    FINDINGS = 1  # at or above --fail-on
+    USAGE = 2  # bad usage or input
+    NOTHING = 3  # nothing to check
+    UNKNOWN = 4  # something that was asked could not be judged
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Who or what a finding is about. `kind` is client, server, file, session, connection, operation,
+    capture, ...; `name` is the stable id within the input; `label` is what a person reads."""
+
+    kind: str
+    name: str
+    label: str = ""
+
+    def __str__(self) -> str:
+        return self.label or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What a rule yields. The engine adds id, severity, confidence and remedy.
+
+    `message` is one sentence that names the culprit and the number. `evidence` holds references
+    (`file#frame`), never copies. `when` is (first, last) in ns. `facts` holds the numbers of the
+    sentence under stable names with the unit last (`wait_ns`, `refused`), for machines and tests.
+    `severity` overrides the rule's where the number decides (a wait of minutes).
+    `complete` is False when the hit leans on something that may have been missed on this input.
+    """
+
+    subject: Subject
+    message: str
+    evidence: tuple[str, ...] = ()
+    when: tuple[int, int] | None = None
+    explanation: str = ""
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+    severity: Severity | None = None
+    remedy: str | None = None
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One violated rule on one subject, as every report shows it."""
+
+    rule: str
+    severity: Severity
+    confidence: Confidence
+    subject: Subject
+    title: str
+    evidence: tuple[str, ...]
+    when: tuple[int, int] | None
+    explanation: str
+    remedy: str
+    docs: str
+    facts: Mapping[str, int | float | str]
+    verdict: Verdict = Verdict.VIOLATED
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits, stable over runs on the same input: rule, subject and first evidence."""
+        parts = [self.rule, self.subject.kind, self.subject.name, *self.evidence[:1]]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    def sort_key(self) -> tuple[int, int, str, int, str, str]:
+        """Worst first, then surest, then by rule and time."""
+        first = self.when[0] if self.when else 0
+        return (-self.severity, -self.confidence, self.rule, first, self.subject.name, self.title)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict of one rule over the whole input. `reason` says why it is unknown or not exercised."""
+
+    rule: str
+    verdict: Verdict
+    findings: int = 0
+    reason: str = ""

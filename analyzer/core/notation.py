@@ -1,0 +1,228 @@
+"""One-line text form of operations, for rules, documentation and tests.
+
+    TIME CLIENT KIND OBJECT [WORD ...] [-> STATUS] [COLUMN=VALUE ...]
+
+    0.024..0.026 B lock f 0+10 write blocking -> DENIED holder_clientid=A holder_owner=a
+    5.527..5.528 A unlock f 0+eof
+    1.0..        A write f 0+4096 unstable          # the call was seen, the answer never
+
+* TIME is seconds: `START..END`, `START..` (never answered), or `AT` (start and end are the same).
+* OBJECT is a file (`-` for none); its path is `/OBJECT`.
+* WORD: a range `OFFSET+LENGTH` or `OFFSET+eof`; `read` or `write` (lock type); `reclaim`, `blocking`,
+  `callback`, `create`; `unstable`, `data_sync` or `file_sync`.
+* STATUS: `ok`, a protocol's status name (`DENIED`), or `NAME:CODE` where the number matters.
+* Any column of `EVENT_SCHEMA` can be set by name. `#` begins a comment.
+
+What isn't said: protocol nfs4.1, endpoint server:2049, the client's name as its clientid and in its
+connection and session, one operation per COMPOUND, and frame references `example#N` in line order.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from analyzer.core.errors import NotationError
+from analyzer.core.operations import build, in_stream_order
+from analyzer.core.schema import EVENT_SCHEMA, KINDS
+
+NS = 1_000_000_000
+_RANGE = re.compile(r"(\d+)\+(\d+|eof)$")
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(\.\.(\d+(?:\.\d+)?)?)?$")
+_FLAGS = {"reclaim", "blocking", "callback", "create"}
+_STABLE = {"unstable", "data_sync", "file_sync"}
+
+#: The operation that a kind stands for where `op=` isn't given.
+DEFAULT_OP = {
+    "open": "OPEN",
+    "close": "CLOSE",
+    "lock": "LOCK",
+    "lock_test": "LOCKT",
+    "unlock": "LOCKU",
+    "read": "READ",
+    "write": "WRITE",
+    "commit": "COMMIT",
+    "rename": "RENAME",
+    "create": "CREATE",
+    "remove": "REMOVE",
+    "lookup": "LOOKUP",
+    "getattr": "GETATTR",
+    "setattr": "SETATTR",
+    "access": "ACCESS",
+    "readdir": "READDIR",
+    "session": "SEQUENCE",
+    "delegation": "DELEGRETURN",
+    "recall": "CB_RECALL",
+    "notify_lock": "CB_NOTIFY_LOCK",
+    "stateid": "TEST_STATEID",
+}
+
+#: Status numbers of the names used in examples (RFC 7530 and RFC 8881, section 15.1).
+STATUS_CODE = {
+    "ok": 0,
+    "PERM": 1,
+    "NOENT": 2,
+    "IO": 5,
+    "ACCESS": 13,
+    "EXIST": 17,
+    "INVAL": 22,
+    "FBIG": 27,
+    "NOSPC": 28,
+    "ROFS": 30,
+    "DQUOT": 69,
+    "STALE": 70,
+    "BADHANDLE": 10001,
+    "NOTSUPP": 10004,
+    "SERVERFAULT": 10006,
+    "DELAY": 10008,
+    "DENIED": 10010,
+    "EXPIRED": 10011,
+    "LOCKED": 10012,
+    "GRACE": 10013,
+    "FHEXPIRED": 10014,
+    "SHARE_DENIED": 10015,
+    "CLID_INUSE": 10017,
+    "RESOURCE": 10018,
+    "MOVED": 10019,
+    "STALE_CLIENTID": 10022,
+    "STALE_STATEID": 10023,
+    "OLD_STATEID": 10024,
+    "BAD_STATEID": 10025,
+    "BAD_SEQID": 10026,
+    "NOT_SAME": 10027,
+    "LOCK_RANGE": 10028,
+    "LEASE_MOVED": 10031,
+    "NO_GRACE": 10033,
+    "RECLAIM_BAD": 10034,
+    "RECLAIM_CONFLICT": 10035,
+    "BADXDR": 10036,
+    "LOCKS_HELD": 10037,
+    "OPENMODE": 10038,
+    "BAD_RANGE": 10042,
+    "LOCK_NOTSUPP": 10043,
+    "OP_ILLEGAL": 10044,
+    "DEADLOCK": 10045,
+    "FILE_OPEN": 10046,
+    "ADMIN_REVOKED": 10047,
+    "CB_PATH_DOWN": 10048,
+    "BADSESSION": 10052,
+    "BADSLOT": 10053,
+    "COMPLETE_ALREADY": 10054,
+    "CONN_NOT_BOUND_TO_SESSION": 10055,
+    "BACK_CHAN_BUSY": 10057,
+    "RECALLCONFLICT": 10061,
+    "SEQ_MISORDERED": 10063,
+    "SEQUENCE_POS": 10064,
+    "RETRY_UNCACHED_REP": 10068,
+    "TOO_MANY_OPS": 10070,
+    "OP_NOT_IN_SESSION": 10071,
+    "CLIENTID_BUSY": 10074,
+    "SEQ_FALSE_RETRY": 10076,
+    "BAD_HIGH_SLOT": 10077,
+    "DEADSESSION": 10078,
+    "NOT_ONLY_OP": 10081,
+    "WRONG_CRED": 10082,
+    "DELEG_REVOKED": 10087,
+}
+
+
+def parse_events(text: str) -> pa.RecordBatch:
+    """A batch in stream order from lines of the notation; raises `NotationError` naming the line."""
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.split(" #")[0].strip()
+        if not line or line.startswith("#"):
+            continue
+        try:
+            rows.append(_row(line, len(rows)))
+        except (ValueError, KeyError, IndexError) as error:
+            raise NotationError(f"line {number}: {line!r}: {error}") from error
+    return in_stream_order(build(rows))
+
+
+def _row(line: str, index: int) -> dict[str, Any]:
+    when, client, kind, target, *words = line.split()
+    if kind not in KINDS:
+        raise ValueError(f"no such kind: {kind}")
+    row: dict[str, Any] = {
+        "op_id": index,
+        "witness": "wire",
+        "client": client,
+        "clientid": client,
+        "protocol": "nfs4.1",
+        "endpoint": "server:2049",
+        "kind": kind,
+        "op": DEFAULT_OP.get(kind, kind.upper()),
+        "connection": f"{client}:900>server:2049",
+        "session": f"session-{client}",
+        "callback": kind in ("recall", "notify_lock"),
+        "compound": index,
+        "position": 0,
+        "xid": index,
+        "status": "ok",
+        "status_code": 0,
+        "attempts": 1,
+        "at_call": f"example#{2 * index + 1}",
+    }
+    if target != "-":
+        row |= {"object": target, "path": f"/{target}"}
+    row |= _times(when, index)
+    expect_status = False
+    for word in words:
+        row |= _word(word, kind, expect_status)
+        expect_status = word == "->"
+    if row["end_lo"] is None:
+        row |= {"status": None, "status_code": None, "outcome": "info", "at_return": None}
+    else:
+        row["outcome"] = "ok" if row["status_code"] == 0 else "fail"
+    if kind == "write" and row.get("bytes") is None and (row.get("length") or 0) > 0:
+        row["bytes"] = row["length"]
+    return row
+
+
+def _times(when: str, index: int) -> dict[str, Any]:
+    match = _TIME.match(when)
+    if match is None:
+        raise ValueError(f"no time: {when}")
+    start = _ns(match[1])
+    end = _ns(match[3]) if match[3] else (None if match[2] else start)
+    found: dict[str, Any] = {"start_lo": start, "start_hi": start, "end_lo": end, "end_hi": end}
+    if end is not None:
+        found["at_return"] = f"example#{2 * index + 2}"
+    return found
+
+
+def _ns(seconds: str) -> int:
+    whole, _, part = seconds.partition(".")
+    return int(whole) * NS + int((part + "0" * 9)[:9])
+
+
+def _word(word: str, kind: str, expect_status: bool) -> dict[str, Any]:
+    if expect_status:
+        name, _, code = word.partition(":")
+        return {"status": name, "status_code": int(code) if code else STATUS_CODE[name]}
+    if word == "->":
+        return {}
+    if match := _RANGE.match(word):
+        return {"offset": int(match[1]), "length": -1 if match[2] == "eof" else int(match[2])}
+    if word in ("read", "write"):
+        return {"lock_type": word}
+    if word in _FLAGS:
+        return {word: True}
+    if word in _STABLE:
+        return {"stable": word, "committed": word}
+    name, equals, value = word.partition("=")
+    if not equals:
+        raise ValueError(f"can't read {word!r}")
+    return {name: _value(name, value)}
+
+
+def _value(name: str, text: str) -> Any:
+    kind = EVENT_SCHEMA.field(name).type
+    if pa.types.is_integer(kind):
+        return int(text, 0)
+    if pa.types.is_boolean(kind):
+        return text == "true"
+    return text

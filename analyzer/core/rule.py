@@ -1,0 +1,241 @@
+"""Rules, folds, and the engine that runs them.
+
+A *fold* (in `analyzer.analysis`) walks the operations once and writes derived tables. A *rule* (in
+`analyzer.rules`) reads derived tables and yields hits. Both are found by walking their packages: a
+module of `analyzer.rules` that has a `RULE`, a module of `analyzer.analysis` that has a `FOLD`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from analyzer.core.coverage import Coverage
+from analyzer.core.errors import InputError, PremiseError
+from analyzer.core.finding import Confidence, Finding, Hit, Judgement, Severity, Verdict
+from analyzer.core.operations import select
+from analyzer.core.table import Tables
+
+Row = TypeVar("Row")
+Item = TypeVar("Item")
+
+
+class Walk(Protocol):
+    """A fold that has begun. `feed` gets batches in stream order, only with the rows and columns that
+    the fold declared; `finish` comes once, at the end of the input."""
+
+    def feed(self, batch: pa.RecordBatch) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Declares a fold: which columns it reads of which operations, and which row types it writes.
+
+    `kinds` empty means every operation; with `failed` operations whose status isn't ok come too,
+    whatever their kind. `start` gets the tables to write to and returns the walk.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    produces: tuple[type[Any], ...]
+    start: Callable[[Tables], Walk]
+    kinds: frozenset[str] = frozenset()
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a rule is given: derived tables, coverage, and its options (default or `--set`)."""
+
+    tables: Tables
+    coverage: Coverage
+    options: Mapping[str, int | float] = field(default_factory=dict)
+
+    def rows(self, row_type: type[Row]) -> Iterator[Row]:
+        """The rows of one derived table."""
+        return iter(self.tables.of(row_type))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """All there is to know about a rule. The documentation page is generated from the docstring of the
+    module that declares it: what it checks, why it matters, when it is wrong.
+
+    * `id`: lower case with hyphens, as the field would say it: `lock-long-wait`.
+    * `reads`: the row types of derived tables that `check` reads.
+    * `exercised_by`: kinds of operations; if none was seen the verdict is *not exercised*.
+    * `follows_state`: True if a hit leans on having seen *everything* (an absent message, a lock table
+      over time). Such a rule is *unknown* on an input that lost much. False if each hit stands on the
+      frames it cites alone.
+    * `options`: thresholds with their defaults, units last in their names; `--set ID.NAME=VALUE`.
+    * `bad`, `good`: examples in the notation: the rule fires on each of `bad`, on none of `good`.
+    """
+
+    id: str
+    title: str
+    severity: Severity
+    confidence: Confidence
+    reads: tuple[type[Any], ...]
+    check: Callable[[Case], Iterable[Hit]]
+    remedy: str
+    references: tuple[str, ...]
+    bad: tuple[str, ...]
+    good: tuple[str, ...]
+    exercised_by: frozenset[str] = frozenset()
+    follows_state: bool = True
+    options: Mapping[str, int | float] = field(default_factory=dict)
+    module: str = ""
+
+    @property
+    def documentation(self) -> str:
+        """The docstring of the module that declares the rule."""
+        return inspect.getdoc(inspect.getmodule(self.check)) or ""
+
+
+def discover(package: ModuleType, attribute: str, kind: type[Item]) -> list[Item]:
+    """Every `attribute` of type `kind` in the modules below `package`, in order of module name."""
+    found = []
+    for info in sorted(
+        pkgutil.walk_packages(package.__path__, package.__name__ + "."), key=lambda i: i.name
+    ):
+        value = getattr(importlib.import_module(info.name), attribute, None)
+        if isinstance(value, kind):
+            found.append(value)
+    return found
+
+
+def run_folds(batches: Iterable[pa.RecordBatch], folds: Sequence[Fold], tables: Tables) -> Counter[str]:
+    """One pass over the operations; returns how many operations of each kind there were."""
+    walks = [(fold, fold.start(tables)) for fold in folds]
+    kinds: Counter[str] = Counter()
+    for batch in batches:
+        column = batch.column("kind")
+        codes = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        counts = np.bincount(codes, minlength=len(column.dictionary)).tolist()
+        kinds.update({k: n for k, n in zip(column.dictionary.to_pylist(), counts, strict=True) if n})
+        for fold, walk in walks:
+            chosen = select(batch, fold.kinds, fold.failed, fold.reads)
+            if chosen is not None:
+                walk.feed(chosen)
+    for _, walk in walks:
+        walk.finish()
+    tables.close()
+    return kinds
+
+
+def folds_for(rules: Iterable[Rule], folds: Sequence[Fold]) -> list[Fold]:
+    """The folds that write what the rules read; raises `LookupError` if nobody writes a row type."""
+    producer = {row_type: fold for fold in folds for row_type in fold.produces}
+    needed: dict[str, Fold] = {}
+    for rule in rules:
+        for row_type in rule.reads:
+            if row_type not in producer:
+                raise LookupError(f"rule {rule.id} reads {row_type.__name__}: no fold produces it")
+            needed[producer[row_type].name] = producer[row_type]
+    return list(needed.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the engine returns: findings worst first, and one judgement per rule."""
+
+    findings: tuple[Finding, ...]
+    judgements: tuple[Judgement, ...]
+
+
+def judge(
+    rules: Iterable[Rule],
+    tables: Tables,
+    coverage: Coverage,
+    kinds: Mapping[str, int],
+    options: Mapping[str, Mapping[str, int | float]] | None = None,
+) -> Outcome:
+    """Run the rules over the derived tables.
+
+    A rule that raises is *unknown* with the reason as its evidence; it never takes the others down.
+    """
+    findings: list[Finding] = []
+    judgements: list[Judgement] = []
+    for rule in rules:
+        own = {**rule.options, **(options or {}).get(rule.id, {})}
+        judgement, hits = _judge_one(rule, Case(tables, coverage, own), kinds)
+        judgements.append(judgement)
+        findings.extend(_finding(rule, hit, coverage) for hit in hits)
+    findings.sort(key=Finding.sort_key)
+    return Outcome(tuple(findings), tuple(sorted(judgements, key=lambda j: j.rule)))
+
+
+def _judge_one(rule: Rule, case: Case, kinds: Mapping[str, int]) -> tuple[Judgement, list[Hit]]:
+    if rule.exercised_by and not any(kinds.get(kind) for kind in rule.exercised_by):
+        wanted = ", ".join(sorted(rule.exercised_by))
+        return Judgement(rule.id, Verdict.NOT_EXERCISED, reason=f"no {wanted} operation was seen"), []
+    if rule.follows_state and case.coverage.severe:
+        reason = "too much of the traffic is missing to follow state over time"
+        return Judgement(rule.id, Verdict.UNKNOWN, reason=reason), []
+    try:
+        hits = list(rule.check(case))
+    except PremiseError as error:
+        return Judgement(rule.id, Verdict.UNKNOWN, reason=str(error)), []
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"the rule failed: {type(error).__name__}: {error} ({place.name}, line {place.lineno})"
+        return Judgement(rule.id, Verdict.UNKNOWN, reason=reason), []
+    if hits:
+        return Judgement(rule.id, Verdict.VIOLATED, findings=len(hits)), hits
+    if case.coverage.severe:
+        return Judgement(rule.id, Verdict.UNKNOWN, reason="nothing found in what could be read"), []
+    return Judgement(rule.id, Verdict.UPHELD), []
+
+
+def _finding(rule: Rule, hit: Hit, coverage: Coverage) -> Finding:
+    confidence = rule.confidence
+    if coverage.degraded:
+        confidence = confidence.lowered()
+    if not hit.complete:
+        confidence = confidence.lowered()
+    return Finding(
+        rule=rule.id,
+        severity=rule.severity if hit.severity is None else hit.severity,
+        confidence=confidence,
+        subject=hit.subject,
+        title=hit.message,
+        evidence=hit.evidence,
+        when=hit.when,
+        explanation=hit.explanation,
+        remedy=hit.remedy or rule.remedy,
+        docs=f"docs/rules/{rule.id}.md",
+        facts=dict(hit.facts),
+    )
+
+
+def parse_options(settings: Iterable[str], rules: Iterable[Rule]) -> dict[str, dict[str, int | float]]:
+    """`["lock-long-wait.wait_ns=5000000000"]` → `{"lock-long-wait": {"wait_ns": 5000000000}}`.
+
+    Raises `InputError` naming what is known if the rule or the option isn't, or the value is no number.
+    """
+    known = {rule.id: rule for rule in rules}
+    chosen: dict[str, dict[str, int | float]] = {}
+    for setting in settings:
+        target, equals, text = setting.partition("=")
+        rule_id, _, name = target.rpartition(".")
+        if not equals or rule_id not in known or name not in known[rule_id].options:
+            usable = sorted(f"{r.id}.{n}" for r in known.values() for n in r.options)
+            raise InputError(f"--set {setting}: no such option. Known: {', '.join(usable)}")
+        try:
+            value = float(text) if "." in text else int(text)
+        except ValueError:
+            raise InputError(f"--set {setting}: {text!r} is no number") from None
+        chosen.setdefault(rule_id, {})[name] = value
+    return chosen

@@ -1,0 +1,1 @@
+"""Rules, one file each; found by walking this folder."""

@@ -1,0 +1,1 @@
+"""Rules over what a capture showed."""

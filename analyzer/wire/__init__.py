@@ -1,0 +1,1 @@
+"""Captures → operations. The only place that knows tshark and pyshark."""

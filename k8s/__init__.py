@@ -1,0 +1,1 @@
+"""Kubernetes inspector (not built yet)."""
