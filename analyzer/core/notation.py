@@ -25,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from analyzer.core.errors import NotationError
+from analyzer.core.nfs4 import STATUS_CODES
 from analyzer.core.operations import build, in_stream_order
 from analyzer.core.schema import EVENT_SCHEMA, KINDS
 
@@ -57,74 +58,6 @@ DEFAULT_OP = {
     "recall": "CB_RECALL",
     "notify_lock": "CB_NOTIFY_LOCK",
     "stateid": "TEST_STATEID",
-}
-
-#: Status numbers of the names used in examples (RFC 7530 and RFC 8881, section 15.1).
-STATUS_CODE = {
-    "ok": 0,
-    "PERM": 1,
-    "NOENT": 2,
-    "IO": 5,
-    "ACCESS": 13,
-    "EXIST": 17,
-    "INVAL": 22,
-    "FBIG": 27,
-    "NOSPC": 28,
-    "ROFS": 30,
-    "DQUOT": 69,
-    "STALE": 70,
-    "BADHANDLE": 10001,
-    "NOTSUPP": 10004,
-    "SERVERFAULT": 10006,
-    "DELAY": 10008,
-    "DENIED": 10010,
-    "EXPIRED": 10011,
-    "LOCKED": 10012,
-    "GRACE": 10013,
-    "FHEXPIRED": 10014,
-    "SHARE_DENIED": 10015,
-    "CLID_INUSE": 10017,
-    "RESOURCE": 10018,
-    "MOVED": 10019,
-    "STALE_CLIENTID": 10022,
-    "STALE_STATEID": 10023,
-    "OLD_STATEID": 10024,
-    "BAD_STATEID": 10025,
-    "BAD_SEQID": 10026,
-    "NOT_SAME": 10027,
-    "LOCK_RANGE": 10028,
-    "LEASE_MOVED": 10031,
-    "NO_GRACE": 10033,
-    "RECLAIM_BAD": 10034,
-    "RECLAIM_CONFLICT": 10035,
-    "BADXDR": 10036,
-    "LOCKS_HELD": 10037,
-    "OPENMODE": 10038,
-    "BAD_RANGE": 10042,
-    "LOCK_NOTSUPP": 10043,
-    "OP_ILLEGAL": 10044,
-    "DEADLOCK": 10045,
-    "FILE_OPEN": 10046,
-    "ADMIN_REVOKED": 10047,
-    "CB_PATH_DOWN": 10048,
-    "BADSESSION": 10052,
-    "BADSLOT": 10053,
-    "COMPLETE_ALREADY": 10054,
-    "CONN_NOT_BOUND_TO_SESSION": 10055,
-    "BACK_CHAN_BUSY": 10057,
-    "RECALLCONFLICT": 10061,
-    "SEQ_MISORDERED": 10063,
-    "SEQUENCE_POS": 10064,
-    "RETRY_UNCACHED_REP": 10068,
-    "TOO_MANY_OPS": 10070,
-    "OP_NOT_IN_SESSION": 10071,
-    "CLIENTID_BUSY": 10074,
-    "SEQ_FALSE_RETRY": 10076,
-    "BAD_HIGH_SLOT": 10077,
-    "DEADSESSION": 10078,
-    "NOT_ONLY_OP": 10081,
-    "WRONG_CRED": 10082,
-    "DELEG_REVOKED": 10087,
 }
 
 
@@ -202,7 +135,7 @@ def _ns(seconds: str) -> int:
 def _word(word: str, kind: str, expect_status: bool) -> dict[str, Any]:
     if expect_status:
         name, _, code = word.partition(":")
-        return {"status": name, "status_code": int(code) if code else STATUS_CODE[name]}
+        return {"status": name, "status_code": int(code) if code else STATUS_CODES[name]}
     if word == "->":
         return {}
     if match := _RANGE.match(word):
