@@ -1,0 +1,200 @@
+"""The first look at a capture: every frame's headers, no dissection.
+
+Tells what there is (connections, protocols by content, loss, truncation) and which connections carry
+RPC, so that only these go through tshark, and in balanced shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyzer.wire.connections import Pairs
+from analyzer.wire.link import GRE, IPIP, SUPPORTED, TCP, UDP, Layers, Octets, Segments, layers, segments
+from analyzer.wire.packets import Frames, Int64s
+from analyzer.wire.sequence import Tracker
+
+Bools = NDArray[np.bool_]
+
+NFS, MOUNT, PORTMAP, NLM, NSM, RQUOTA = 100003, 100005, 100000, 100021, 100024, 100011
+#: Program numbers that the client chooses for its callbacks (RFC 5531, transient range).
+TRANSIENT = (0x40000000, 0x5FFFFFFF)
+_PROGRAMS = (NFS, MOUNT, PORTMAP, NLM, NSM, RQUOTA)
+_AUTH_TLS = 7  # RFC 9289
+_TUNNELS = {4789: "VXLAN", 6081: "Geneve", 8472: "VXLAN", 4791: "RoCEv2 (NFS over RDMA can't be read)"}
+_CEPH_PORTS = (3300, 6789)
+
+
+@dataclass(slots=True)
+class Connection:
+    """What one connection carried. Direction True is from the lower endpoint to the higher.
+
+    `calls` and `replies` count RPC messages that begin a segment; `frames` those with payload."""
+
+    low: int
+    high: int
+    udp: bool
+    frames: int = 0
+    payload_bytes: int = 0
+    truncated: int = 0
+    calls: dict[bool, int] = field(default_factory=dict)
+    nfs_calls: dict[bool, int] = field(default_factory=dict)
+    replies: dict[bool, int] = field(default_factory=dict)
+    sent: dict[bool, int] = field(default_factory=dict)  # payload frames per direction
+    marks: set[str] = field(default_factory=set)  # ceph, smb, tls, rpc-with-tls, syn
+
+    @property
+    def rpc(self) -> bool:
+        """True if the content is ONC RPC (or, on port 2049, was cut too short to tell)."""
+        return bool(self.calls or self.replies)
+
+    def towards_server(self) -> bool:
+        """The direction in which calls of the NFS program (not callbacks) go."""
+        if self.nfs_calls:
+            return self.nfs_calls.get(True, 0) >= self.nfs_calls.get(False, 0)
+        if self.replies and not self.calls:
+            return not max(self.replies, key=lambda k: self.replies[k])
+        if 2049 in (self.low & 0xFFFF, self.high & 0xFFFF):
+            return self.high & 0xFFFF == 2049
+        # only callbacks were seen: the server is the caller
+        return not max(self.calls, key=lambda k: self.calls[k])
+
+
+@dataclass(slots=True)
+class Survey:
+    """Totals over all files of one capture; `feed` takes blocks in any order of files."""
+
+    pairs: Pairs = field(default_factory=Pairs)
+    connections: dict[int, Connection] = field(default_factory=dict)
+    tracker: Tracker = field(default_factory=Tracker)
+    frames: int = 0
+    tcp_frames: int = 0
+    truncated: int = 0
+    no_ip: int = 0
+    fragments: int = 0
+    unsupported_links: dict[int, int] = field(default_factory=dict)
+    tunnels: dict[str, int] = field(default_factory=dict)
+    first_ns: int | None = None
+    last_ns: int | None = None
+    longest_capture: int = 0  # the longest truncated frame: the snap length, as seen
+
+    def feed(self, frames: Frames) -> None:
+        """Look at one block."""
+        self.frames += len(frames)
+        cut = frames.captured < frames.length
+        self.truncated += int(cut.sum())
+        if cut.any():
+            self.longest_capture = max(self.longest_capture, int(frames.captured[cut].max()))
+        times = frames.time_ns
+        low, high = int(times.min()), int(times.max())
+        self.first_ns = low if self.first_ns is None else min(low, self.first_ns)
+        self.last_ns = high if self.last_ns is None else max(high, self.last_ns)
+        if frames.link_type not in SUPPORTED:
+            known = self.unsupported_links
+            known[frames.link_type] = known.get(frames.link_type, 0) + len(frames)
+            return
+        octets = Octets(frames.data)
+        found = layers(frames, octets)
+        self.no_ip += int((~found.ip).sum())
+        self.fragments += int(found.fragment.sum())
+        for number, name in ((GRE, "GRE"), (IPIP, "IP-in-IP")):
+            self._tunnel(name, int((found.protocol == number).sum()))
+        for protocol in (TCP, UDP):
+            part = segments(found, octets, protocol)
+            if len(part.index):
+                self._segments(found, part, octets, protocol == UDP)
+
+    def _tunnel(self, name: str, count: int) -> None:
+        if count:
+            self.tunnels[name] = self.tunnels.get(name, 0) + count
+
+    def _segments(self, found: Layers, part: Segments, octets: Octets, udp: bool) -> None:
+        if udp:
+            for port, name in _TUNNELS.items():
+                self._tunnel(name, int((part.target_port == port).sum()))
+        else:
+            self.tcp_frames += len(part.index)
+        numbers, up = self.pairs.of(found, part, octets, udp)
+        for key, number in list(self.pairs.numbers.items())[len(self.connections) :]:
+            self.connections[number] = Connection(*key)
+        self._count(numbers, up, part)
+        self._classify(numbers, up, part, octets, udp)
+        if not udp:
+            known = numbers >= 0
+            which = numbers * 2 + up
+            self.tracker.feed(which[known], part.sequence[known], part.length[known], part.flags[known])
+
+    def _count(self, numbers: Int64s, up: Bools, part: Segments) -> None:
+        filled = (part.length > 0) & (numbers >= 0)
+        which = (numbers * 2 + up)[filled]
+        if len(which):
+            frames = np.bincount(which)
+            octets = np.bincount(which, weights=part.length[filled])
+            cut = np.bincount(which, weights=(part.captured < part.length)[filled])
+            for code in np.flatnonzero(frames).tolist():
+                connection = self.connections[code >> 1]
+                connection.frames += int(frames[code])
+                connection.payload_bytes += int(octets[code])
+                connection.truncated += int(cut[code])
+                sent = connection.sent
+                sent[bool(code & 1)] = sent.get(bool(code & 1), 0) + int(frames[code])
+        for number in np.unique(numbers[(part.flags & 2) != 0]).tolist():
+            if number >= 0:
+                self.connections[number].marks.add("syn")
+
+    def _classify(self, numbers: Int64s, up: Bools, part: Segments, octets: Octets, udp: bool) -> None:
+        known = np.flatnonzero((part.captured >= (16 if udp else 20)) & (numbers >= 0))
+        at = part.payload[known] + (0 if udp else 4)
+        mark = octets.u32(part.payload[known])
+        size = mark & 0x7FFFFFFF
+        framed = np.full(len(known), True) if udp else (mark >> 31 == 1) & (size >= 24) & (size < 1 << 25)
+        kind, word = octets.u32(at + 4), octets.u32(at + 8)
+        program = octets.u32(at + 12)
+        named = np.isin(program, _PROGRAMS) | ((program >= TRANSIENT[0]) & (program <= TRANSIENT[1]))
+        call = framed & (kind == 0) & (word == 2) & named
+        # a reply: accepted or denied, then a verifier flavour and length that make sense
+        verifier = (program <= 1) | (program == 6) | (word == 1)
+        reply = framed & (kind == 1) & (word <= 1) & verifier
+        if not udp:
+            reply &= (size + 4 <= part.length[known]) | (part.length[known] > 1000)
+        else:
+            reply &= False  # a UDP reply can't be told by its content
+        which = numbers[known] * 2 + up[known]
+        self._tally(which[call], "calls")
+        self._tally(which[call & (program == NFS)], "nfs_calls")
+        self._tally(which[reply], "replies")
+        flavour = octets.u32(at + 24)
+        self._mark(numbers[known][call & (flavour == _AUTH_TLS)], "rpc-with-tls")
+        self._marks(numbers, part, octets)
+
+    def _tally(self, which: Int64s, name: str) -> None:
+        if not len(which):
+            return
+        counts = np.bincount(which)
+        for code in np.flatnonzero(counts).tolist():
+            tally: dict[bool, int] = getattr(self.connections[code >> 1], name)
+            tally[bool(code & 1)] = tally.get(bool(code & 1), 0) + int(counts[code])
+
+    def _mark(self, numbers: Int64s, mark: str) -> None:
+        for number in np.unique(numbers).tolist():
+            self.connections[number].marks.add(mark)
+
+    def _marks(self, numbers: Int64s, part: Segments, octets: Octets) -> None:
+        usable = (part.captured >= 8) & (numbers >= 0)
+        at, which = part.payload[usable], numbers[usable]
+        first, second = octets.u32(at), octets.u32(at + 4)
+        self._mark(which[(first == 0x63657068) & (second >> 16 == 0x2076)], "ceph")  # "ceph v"
+        self._mark(which[np.isin(second, (0xFE534D42, 0xFF534D42)) & (first >> 24 == 0)], "smb")
+        content, version = first >> 24, (first >> 8) & 0xFFFF
+        self._mark(which[np.isin(content, (22, 23)) & (version >= 0x0301) & (version <= 0x0304)], "tls")
+
+    @property
+    def rpc_connections(self) -> list[int]:
+        """Numbers of the connections that tshark is to see, in order of appearance."""
+        return [
+            number
+            for number, c in self.connections.items()
+            if c.rpc or (c.frames and 2049 in (c.low & 0xFFFF, c.high & 0xFFFF) and "tls" not in c.marks)
+        ]
