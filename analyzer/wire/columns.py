@@ -1,0 +1,96 @@
+"""The bulk decoder's columns: what tshark is asked to print, and how its lines become arrays.
+
+tshark's custom columns give the same values as `-T fields` at about twice the speed, with two limits
+(measured on 4.0.17): a column ends after 2,047 characters, and a field of bytes after 36 bytes with an
+ellipsis. File handles are therefore told apart by their first 36 bytes *and* the CRC-32 of all of them.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from analyzer.wire.protocols import nfs4
+
+FRAME_FIELDS: Final = {
+    "number": "frame.number",
+    "types": "rpc.msgtyp",
+    "xid": "rpc.xid",
+    "fragment": "rpc.fraglen",
+    "program": "rpc.program",
+    "version": "rpc.programversion",
+    "procedure": "rpc.procedure",
+    "service": "rpc.authgss.service",
+}
+FIELDS: Final = {**FRAME_FIELDS, **nfs4.FIELDS}
+ELLIPSIS: Final = "…"
+
+_READ = csv.ReadOptions(column_names=list(FIELDS), use_threads=False, block_size=1 << 30)
+_CONVERT = csv.ConvertOptions(column_types=dict.fromkeys(FIELDS, pa.string()), strings_can_be_null=False)
+
+
+def column_format() -> str:
+    """The value of tshark's preference `gui.column.format` (U: values, not their names)."""
+    return ",".join(f'"{name}","%Cus:{field}:0:U"' for name, field in FIELDS.items())
+
+
+def parse(text: bytes) -> tuple[dict[str, pa.StringArray], int]:
+    """Whole lines of tshark's output → one string array per column, and how many lines were unusable."""
+    broken = 0
+
+    def skip(_: csv.InvalidRow) -> str:
+        nonlocal broken
+        broken += 1
+        return "skip"
+
+    options = csv.ParseOptions(
+        delimiter="\t",
+        quote_char=False,
+        double_quote=False,
+        escape_char=False,
+        ignore_empty_lines=False,
+        invalid_row_handler=skip,
+    )
+    try:
+        table = csv.read_csv(io.BytesIO(text), _READ, options, _CONVERT)
+    except pa.ArrowInvalid:
+        # not UTF-8 somewhere: replace what isn't, at the price of a copy
+        clean = text.decode("utf-8", "replace").encode()
+        table = csv.read_csv(io.BytesIO(clean), _READ, options, _CONVERT)
+    return {name: table.column(name).combine_chunks() for name in FIELDS}, broken
+
+
+def whole_numbers(values: pa.StringArray) -> pa.Int64Array:
+    """Decimal or 0x-hexadecimal text → int64; 2**64 - 1 becomes -1 (NFSv4: to the end of the file)."""
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        encoded = values.dictionary_encode()
+        words = [_number(word) for word in encoded.dictionary.to_pylist()]
+        return pa.array(words, type=pa.int64()).take(encoded.indices)
+
+
+def _number(word: str) -> int | None:
+    try:
+        value = int(word, 0)
+    except ValueError:
+        return {"True": 1, "False": 0}.get(word)
+    return value if value < 1 << 63 else value - (1 << 64)
+
+
+def value_counts(values: pa.StringArray) -> pa.Int32Array:
+    """How many comma-separated values each cell holds (0 for an empty one)."""
+    separators = pc.count_substring(values, ",")
+    return pc.if_else(pc.equal(values, ""), 0, pc.add(separators, 1)).cast(pa.int32())
+
+
+def nth(values: pa.StringArray, total: int, index: int) -> pa.StringArray:
+    """The `index`-th of exactly `total` comma-separated values in each cell."""
+    if total == 1:
+        return values
+    flat = pc.split_pattern(values, ",").flatten()
+    return flat.take(pa.array(range(index, len(flat), total), type=pa.int64()))

@@ -1,0 +1,402 @@
+"""Lines of tshark → operations: shapes, values, and replies joined to their calls.
+
+Frames of one shape (same message types, operations and statuses, same number of values in each field)
+are decoded together, so the cost hardly depends on how many there are. One `Decoder` sees all frames
+of its connections, in order; a call that waits for its reply is carried from block to block.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from analyzer.wire import columns as col
+from analyzer.wire.packets import Int64s
+from analyzer.wire.protocols import nfs4
+from analyzer.wire.protocols.nfs4 import Message, Shape
+from analyzer.wire.rows import Joined, assemble, spread
+from analyzer.wire.side import NULL, Side, Vocabulary
+from analyzer.wire.values import TEXT, VALUES, GroupValues, fill
+
+#: A call that waits longer for its reply than this many others is given up (memory stays bounded).
+MAX_PENDING = 100_000
+_RECENT = 20_000
+_MAX_WORDS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class FrameMeta:
+    """What the splitter knows of each frame that it gave to tshark, in the same order."""
+
+    file: Int64s
+    number: Int64s
+    time_ns: Int64s
+    connection: Int64s
+    up: Int64s  # 1: from the lower endpoint to the higher
+    truncated: Int64s
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+@dataclass(slots=True)
+class DecodeCounts:
+    """What decoding came to; the parts of coverage that only a decoder can know."""
+
+    rpc_messages: int = 0
+    compounds: int = 0
+    attempts: int = 0  # calls sent again
+    unmatched_replies: Counter[int] = field(default_factory=Counter)  # by connection
+    unanswered: int = 0
+    given_up: int = 0
+    broken_lines: int = 0
+    truncated_messages: int = 0
+    ambiguous: list[tuple[int, int]] = field(default_factory=list)  # (file, frame)
+    ambiguous_total: int = 0
+    decoded_bytes: Counter[int] = field(default_factory=Counter)  # by connection * 2 + up
+    others: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # program, version, proc
+    services: Counter[str] = field(default_factory=Counter)  # RPCSEC_GSS service
+
+
+class _Calls:
+    """Messages that are calls, with the rows of their operations."""
+
+    def __init__(self, fields: dict[str, Int64s], side: Side) -> None:
+        self.fields = fields
+        self.side = side
+
+    def __len__(self) -> int:
+        return len(self.fields["frame"])
+
+
+_MESSAGE_FIELDS = ("frame", "file", "time", "connection", "up", "xid", "ops", "first", "plan", "minor")
+_REPLY_FIELDS = ("frame", "file", "time", "ops", "first", "status")
+
+
+class Decoder:
+    """Decodes one shard. `feed` yields internal record batches (see `rows.WIRE_SCHEMA`)."""
+
+    def __init__(self, file_names: tuple[str, ...]) -> None:
+        self.file_names = file_names
+        self.counts = DecodeCounts()
+        self.words = Vocabulary()
+        self.shapes: dict[str, tuple[Message, ...] | None] = {}
+        self.plans: list[Message] = []  # of calls: how their handles flow
+        self._plan_codes: dict[tuple[nfs4.Step, ...], int] = {}
+        self.pending: dict[int, int] = {}
+        self.attempts: dict[int, int] = {}
+        self._recent: set[int] = set()
+        self._older: set[int] = set()
+        self.waiting = _Calls({n: np.empty(0, np.int64) for n in _MESSAGE_FIELDS}, Side(0))
+
+    def feed(self, text: bytes, meta: FrameMeta, before: int) -> Iterator[pa.RecordBatch]:
+        """Decode whole lines of tshark's output; `meta` has one entry per frame, the first of which is
+        tshark's frame `before + 1`."""
+        values, broken = col.parse(text)
+        self.counts.broken_lines += broken
+        numbers = col.whole_numbers(values["number"]).fill_null(0).to_numpy(zero_copy_only=False) - before
+        # a line that was skipped leaves a gap, not a shift: frames are found by their number
+        rows = np.flatnonzero(pc.not_equal(values["types"], "").to_numpy(zero_copy_only=False))
+        self._bytes(values["fragment"], meta, numbers)
+        rows = rows[(numbers[rows] >= 1) & (numbers[rows] <= len(meta))]
+        if not len(rows):
+            return
+        place = pa.array(rows)
+        chosen = {name: array.take(place) for name, array in values.items()}
+        yield from self._block(chosen, meta, numbers[rows])
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Calls that were never answered."""
+        if len(self.waiting):
+            self.counts.unanswered += len(self.waiting)
+            yield assemble(self._joined(np.arange(len(self.waiting)), None, {}, Side(0)))
+
+    # --- one block ---------------------------------------------------------------------------
+
+    def _block(
+        self, values: dict[str, pa.StringArray], meta: FrameMeta, index: Int64s
+    ) -> Iterator[pa.RecordBatch]:
+        counts = {n: col.value_counts(values[n]) for n in VALUES}
+        codes, words = _shape_codes(values, counts)
+        plans = [self._plan(word) for word in words]
+        self._account(values)
+        size = np.array([0 if p is None else len(p) for p in plans], dtype=np.int64)
+        per_frame = size[codes]
+        first_message = np.cumsum(per_frame) - per_frame
+        total = int(per_frame.sum())
+        message = {n: np.full(total, NULL, dtype=np.int64) for n in (*_MESSAGE_FIELDS, "call", "status")}
+        order = np.argsort(codes, kind="stable")
+        edges = np.searchsorted(codes[order], np.arange(len(plans) + 1))
+        groups: list[tuple[Int64s, tuple[Message, ...]]] = []
+        for code, found in enumerate(plans):
+            rows = order[edges[code] : edges[code + 1]]
+            if found is None:
+                self._ambiguous(meta, index[rows])
+            else:
+                groups.append((rows, found))
+        for rows, found in groups:
+            self._messages(message, first_message[rows], rows, found, values, meta, index)
+        calls = message["call"] == 1
+        message["first"] = np.where(
+            calls,
+            np.cumsum(np.where(calls, message["ops"], 0)) - message["ops"],
+            np.cumsum(np.where(calls, 0, message["ops"])) - message["ops"],
+        )
+        sides = Side(int(message["ops"][~calls].sum())), Side(int(message["ops"][calls].sum()))
+        for rows, found in groups:
+            place = pa.array(rows)
+            group = GroupValues({n: values[n].take(place) for n in VALUES}, found)
+            for part in found:
+                at = message["first"][first_message[rows] + part.place]
+                fill(sides[part.call], part, at, group, self.words)
+        yield from self._join(message, calls, sides[1], sides[0])
+        self._prune()
+
+    def _plan(self, word: str) -> tuple[Message, ...] | None:
+        if word not in self.shapes:
+            if len(self.shapes) > 20_000:
+                self.shapes.clear()
+            try:
+                self.shapes[word] = nfs4.plan(_shape(word))
+            except (nfs4.Ambiguous, ValueError, KeyError):
+                self.shapes[word] = None
+        return self.shapes[word]
+
+    def _ambiguous(self, meta: FrameMeta, index: Int64s) -> None:
+        places = index - 1
+        cut = meta.truncated[places] == 1
+        self.counts.truncated_messages += int(cut.sum())
+        places = places[~cut]
+        self.counts.ambiguous_total += len(places)
+        room = 5000 - len(self.counts.ambiguous)
+        self.counts.ambiguous += list(
+            zip(meta.file[places[:room]].tolist(), meta.number[places[:room]].tolist(), strict=True)
+        )
+
+    def _messages(
+        self,
+        message: dict[str, Int64s],
+        first: Int64s,
+        rows: Int64s,
+        found: tuple[Message, ...],
+        values: dict[str, pa.StringArray],
+        meta: FrameMeta,
+        index: Int64s,
+    ) -> None:
+        places = index[rows] - 1
+        xids = values["xid"].take(pa.array(rows))
+        minors = values["minor"].take(pa.array(rows))
+        calls = [m for m in found if m.call and m.steps]
+        for part in found:
+            at = first + part.place
+            message["frame"][at] = meta.number[places]
+            message["file"][at] = meta.file[places]
+            message["time"][at] = meta.time_ns[places]
+            message["connection"][at] = meta.connection[places]
+            message["up"][at] = meta.up[places]
+            message["ops"][at] = len(part.steps)
+            message["call"][at] = int(part.call)
+            message["xid"][at] = _column(xids, len(found), part.place)
+            if part.call and part.steps and not part.callback:
+                message["minor"][at] = _column(minors, len(calls), calls.index(part))
+            if part.call:
+                message["plan"][at] = self._plan_code(part)
+            else:
+                message["status"][at] = part.status
+
+    def _plan_code(self, part: Message) -> int:
+        code = self._plan_codes.get(part.steps)
+        if code is None:
+            code = self._plan_codes[part.steps] = len(self.plans)
+            self.plans.append(part)
+        return code
+
+    # --- calls and replies -------------------------------------------------------------------
+
+    def _join(
+        self, message: dict[str, Int64s], calls: NDArray[np.bool_], call_side: Side, reply_side: Side
+    ) -> Iterator[pa.RecordBatch]:
+        carried = len(self.waiting)
+        offset = self.waiting.side.rows
+        fields = {n: np.concatenate([self.waiting.fields[n], message[n][calls]]) for n in _MESSAGE_FIELDS}
+        fields["first"][carried:] += offset
+        self.waiting = _Calls(fields, Side.joined(self.waiting.side, call_side))
+        # a call and its reply share the connection and the transaction id, and go opposite ways
+        toward = np.where(calls, message["up"], 1 - message["up"])
+        keys = (message["connection"] << 33) | (toward << 32) | message["xid"]
+        pairs = self._match(keys.tolist(), calls.tolist(), carried, message["connection"])
+        self.counts.rpc_messages += len(keys)
+        replies = np.flatnonzero(~calls)
+        if pairs:
+            matched = np.array(pairs, dtype=np.int64)
+            reply = {n: message[n][replies][matched[:, 1]] for n in _REPLY_FIELDS}
+            yield assemble(self._joined(matched[:, 0], reply, self.attempts, reply_side))
+        self._carry()
+
+    def _match(
+        self, keys: list[int], calls: list[bool], carried: int, connections: Int64s
+    ) -> list[tuple[int, int]]:
+        """(call number, reply number) of each reply whose call is known."""
+        pending, recent, older = self.pending, self._recent, self._older
+        pairs: list[tuple[int, int]] = []
+        call_number, reply_number = carried, 0
+        for place, (key, call) in enumerate(zip(keys, calls, strict=True)):
+            if call:
+                first = pending.get(key)
+                if first is not None:
+                    self.attempts[first] = self.attempts.get(first, 1) + 1
+                    self.counts.attempts += 1
+                elif key in recent or key in older:
+                    self.counts.attempts += 1  # its answer had been seen: the client missed it
+                else:
+                    pending[key] = call_number
+                call_number += 1
+            else:
+                number = pending.pop(key, None)
+                if number is not None:
+                    pairs.append((number, reply_number))
+                    recent.add(key)
+                elif key not in recent and key not in older:
+                    self.counts.unmatched_replies[int(connections[place])] += 1
+                reply_number += 1
+        if len(recent) > _RECENT:
+            self._recent, self._older = set(), recent
+        return pairs
+
+    def _carry(self) -> None:
+        """Keep only the calls that still wait."""
+        while len(self.pending) > MAX_PENDING:
+            self.pending.pop(next(iter(self.pending)))
+            self.counts.given_up += 1
+        keep = np.fromiter(self.pending.values(), dtype=np.int64, count=len(self.pending))
+        number = {old: new for new, old in enumerate(keep.tolist())}
+        self.pending = {key: number[old] for key, old in self.pending.items()}
+        self.attempts = {number[old]: n for old, n in self.attempts.items() if old in number}
+        fields = {n: values[keep] for n, values in self.waiting.fields.items()}
+        rows = spread(fields["first"], fields["ops"])
+        side = self.waiting.side.pick(rows)
+        fields["first"] = np.cumsum(fields["ops"]) - fields["ops"]
+        self.waiting = _Calls(fields, side)
+
+    def _joined(
+        self,
+        calls: Int64s,
+        reply: dict[str, Int64s] | None,
+        attempts: dict[int, int],
+        reply_side: Side,
+    ) -> Joined:
+        fields = {n: values[calls] for n, values in self.waiting.fields.items()}
+        tries = np.ones(len(calls), dtype=np.int64)
+        if attempts:
+            tries = np.array([attempts.get(c, 1) for c in calls.tolist()], dtype=np.int64)
+        return Joined(
+            call=fields,
+            reply=reply,
+            attempts=tries,
+            call_side=self.waiting.side,
+            reply_side=reply_side,
+            plans=self.plans,
+            words=self.words,
+            file_names=self.file_names,
+        )
+
+    def _prune(self) -> None:
+        """Forget words that no waiting call uses, so that a long capture doesn't fill the memory."""
+        if len(self.words.words) < _MAX_WORDS:
+            return
+        fresh = Vocabulary()
+        used = {
+            code
+            for name in TEXT
+            for code in self.waiting.side.columns.get(name, np.empty(0, np.int64)).tolist()
+            if code != NULL
+        }
+        mapping = {code: fresh.code(self.words.words[code]) for code in sorted(used)}
+        self.waiting.side.remap(TEXT, mapping)
+        self.words = fresh
+
+    # --- counts ------------------------------------------------------------------------------
+
+    def _bytes(self, fragments: pa.StringArray, meta: FrameMeta, index: Int64s) -> None:
+        """Bytes of the TCP stream that were decoded as RPC records (RFC 5531, section 11)."""
+        known = (index >= 1) & (index <= len(meta))
+        rows = np.flatnonzero(pc.not_equal(fragments, "").to_numpy(zero_copy_only=False) & known)
+        sizes = pc.split_pattern(fragments.take(pa.array(rows)), ",")
+        per_row = sizes.value_lengths().to_numpy(zero_copy_only=False)
+        numbers = col.whole_numbers(sizes.flatten()).fill_null(0).to_numpy(zero_copy_only=False)
+        ways = np.repeat((meta.connection * 2 + meta.up)[index[rows] - 1], per_row)
+        unique, inverse = np.unique(ways, return_inverse=True)
+        totals = np.bincount(inverse, weights=(numbers & 0x7FFFFFFF) + 4, minlength=len(unique))
+        for way, total in zip(unique.tolist(), totals.tolist(), strict=True):
+            self.counts.decoded_bytes[way] += int(total)
+
+    def _account(self, values: dict[str, pa.StringArray]) -> None:
+        counts = self.counts
+        plain = pc.and_(pc.equal(values["counts"], ""), pc.equal(values["callbacks"], ""))
+        if pc.any(plain).as_py():
+            rest = [values[n].filter(plain) for n in ("program", "version", "procedure", "types")]
+            joined = pc.binary_join_element_wise(*rest, "|")
+            for item in joined.value_counts().to_pylist():
+                program, version, procedure, kind = item["values"].split("|")
+                if kind == "0":
+                    key = program, version.split(",")[0], procedure.split(",")[0]
+                    counts.others[key] += item["counts"]
+        counts.compounds += len(plain) - int(pc.sum(plain).as_py() or 0)
+        for item in values["service"].value_counts().to_pylist():
+            if item["values"]:
+                counts.services[item["values"].split(",")[0]] += item["counts"]
+
+
+def _column(values: pa.StringArray, total: int, place: int) -> Int64s:
+    numbers = col.whole_numbers(col.nth(values, total, place))
+    found: Int64s = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    return found
+
+
+_SHAPE_TEXT = ("types", "counts", "ops", "callbacks", "status", *nfs4.SHAPING)
+
+
+def _shape_codes(
+    values: dict[str, pa.StringArray], counts: dict[str, pa.Int32Array]
+) -> tuple[Int64s, list[str]]:
+    """The shape of each frame as a number, and the text of each shape."""
+    texts = pc.binary_join_element_wise(*(values[n] for n in _SHAPE_TEXT), "|").dictionary_encode()
+    sizes = np.stack([counts[n].to_numpy(zero_copy_only=False) for n in VALUES], axis=1)
+    octets = np.minimum(sizes, 255).astype(np.uint8)
+    packed = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(len(VALUES)), len(octets), [None, pa.py_buffer(np.ascontiguousarray(octets))]
+    ).dictionary_encode()
+    text_codes = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    both = text_codes * len(packed.dictionary) + packed.indices.to_numpy(zero_copy_only=False)
+    unique, codes = np.unique(both, return_inverse=True)
+    words, numbers = texts.dictionary.to_pylist(), packed.dictionary.to_pylist()
+    shapes = [
+        words[code // len(numbers)] + "|" + ",".join(map(str, numbers[code % len(numbers)]))
+        for code in unique.tolist()
+    ]
+    return codes, shapes
+
+
+def _shape(word: str) -> Shape:
+    *texts, sizes = word.split("|")
+    lists = dict(zip(_SHAPE_TEXT, texts, strict=True))
+    numbers = {n: _integers(t) for n, t in lists.items()}
+    return Shape(
+        types=numbers["types"],
+        counts=numbers["counts"],
+        ops=numbers["ops"],
+        callbacks=numbers["callbacks"],
+        status=numbers["status"],
+        shaping={n: numbers[n] for n in nfs4.SHAPING},
+        values=dict(zip(VALUES, map(int, sizes.split(",")), strict=True)),
+    )
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(int(t, 0) if t[0] not in "TF" else int(t == "True") for t in text.split(",") if t)

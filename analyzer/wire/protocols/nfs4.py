@@ -1,0 +1,439 @@
+"""NFSv4.0, 4.1 and 4.2: which fields each operation of a COMPOUND contributes, in order.
+
+tshark prints one column per field with the values of all operations of a frame in a row. This grammar
+says how many values of each field an operation's arguments or results hold (RFC 7531, 5662 and 7863
+XDR, as tshark 4.0 names the fields), so that each value finds its operation again. Where the counts
+don't add up the frame is *ambiguous* and the second decoder, which sees the tree, takes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from analyzer.core.nfs4 import STATUS_CODES
+
+#: Short name → tshark field. The short names are used from here on.
+FIELDS: Final = {
+    "ops": "nfs.opcode",
+    "callbacks": "nfs.cb.operation",
+    "counts": "nfs.ops.count",
+    "status": "nfs.nfsstat4",
+    "minor": "nfs.minorversion",
+    "handle": "nfs.fhandle",
+    "hash": "nfs.fh.hash",
+    "stateid": "nfs.stateid.other",
+    "stateid_seq": "nfs.stateid.seqid",
+    "session": "nfs.session_id4",
+    "slot": "nfs.slotid",
+    "seq": "nfs.seqid",
+    "highest": "nfs.high_slotid",
+    "target": "nfs.target_high_slotid",
+    "flags": "nfs.sequence.flags",
+    "offset": "nfs.offset4",
+    "length": "nfs.length4",
+    "count": "nfs.count4",
+    "stable": "nfs.stable_how4",
+    "verifier": "nfs.verifier4",
+    "lock_type": "nfs.locktype4",
+    "reclaim": "nfs.lock.reclaim",
+    "new_owner": "nfs.lock.locker.new_lock_owner",
+    "clientid": "nfs.clientid",
+    "open_owner": "nfs.open_owner4",
+    "lock_owner": "nfs.lock_owner4",
+    "lock_seq": "nfs.lock_seqid",
+    "access": "nfs.open4.share_access",
+    "deny": "nfs.open4.share_deny",
+    "claim": "nfs.open.claim_type",
+    "open_type": "nfs.open.opentype",
+    "create_mode": "nfs.createmode4",
+    "delegation": "nfs.open.delegation_type",
+    "rflags": "nfs.open_rflags",
+    "name": "nfs.pathname.component",
+    "identity": "nfs.nfs_client_id4.id",
+    "data": "nfs.data",
+    "max_slots": "nfs.maxreqs4",
+    "one_fs": "nfs.reclaim_one_fs4",
+    "lease": "nfs.fattr4.lease_time",
+    "size": "nfs.fattr4.size",
+    "max_read": "nfs.fattr4.maxread",
+    "max_write": "nfs.fattr4.maxwrite",
+}
+
+#: Attribute values come where a bitmap says so; they are given to the only operation that can hold them.
+FLOATING: Final = frozenset({"lease", "size", "max_read", "max_write"})
+#: Fields that decide what follows them; part of a frame's shape.
+SHAPING: Final = ("claim", "create_mode", "new_owner", "delegation")
+#: Free text and bytes: a comma in them is no separator where one value is due.
+TEXT_FIELDS: Final = frozenset({"name"})
+
+OPEN, LOCK, LOCKT, LOCKU, CLOSE, COMMIT, CREATE = 18, 12, 13, 14, 4, 5, 6
+LOOKUP, LOOKUPP, GETFH, PUTFH, PUTROOTFH, PUTPUBFH = 15, 16, 10, 22, 24, 23
+SAVEFH, RESTOREFH, RENAME, REMOVE, LINK, WRITE, READ = 32, 31, 29, 28, 11, 38, 25
+SEQUENCE, TEST_STATEID, EXCHANGE_ID, CREATE_SESSION, SETCLIENTID = 53, 55, 42, 43, 35
+GETATTR, READDIR, SETATTR, VERIFY, NVERIFY, OPENATTR = 9, 26, 34, 37, 17, 19
+CB_SEQUENCE, CB_RECALL, CB_NOTIFY_LOCK = 11, 4, 13
+OK, DENIED, CLID_INUSE = 0, STATUS_CODES["DENIED"], STATUS_CODES["CLID_INUSE"]
+
+_STATEID = (("stateid", 1), ("stateid_seq", 1))
+_RANGE = (("offset", 1), ("length", 1))
+_CALL: Final[dict[int, tuple[tuple[str, int], ...]]] = {
+    CLOSE: (("seq", 1), *_STATEID),
+    COMMIT: (("offset", 1), ("count", 1)),
+    CREATE: (("name", 1),),
+    8: _STATEID,  # DELEGRETURN
+    LINK: (("name", 1),),
+    LOCKT: (("lock_type", 1), *_RANGE, ("clientid", 1), ("lock_owner", 1)),
+    LOCKU: (("lock_type", 1), ("seq", 1), *_STATEID, *_RANGE),
+    LOOKUP: (("name", 1),),
+    20: (*_STATEID, ("seq", 1)),  # OPEN_CONFIRM
+    21: (*_STATEID, ("seq", 1), ("access", 1), ("deny", 1)),  # OPEN_DOWNGRADE
+    PUTFH: (("handle", 1), ("hash", 1)),
+    READ: (*_STATEID, ("offset", 1), ("count", 1)),
+    REMOVE: (("name", 1),),
+    RENAME: (("name", 2),),
+    30: (("clientid", 1),),  # RENEW
+    33: (("name", 1),),  # SECINFO
+    SETATTR: _STATEID,
+    SETCLIENTID: (("verifier", 1), ("identity", 1)),
+    36: (("clientid", 1), ("verifier", 1)),  # SETCLIENTID_CONFIRM
+    WRITE: (*_STATEID, ("offset", 1), ("stable", 1)),
+    39: (("clientid", 1), ("lock_owner", 1)),  # RELEASE_LOCKOWNER
+    41: (("session", 1),),  # BIND_CONN_TO_SESSION
+    EXCHANGE_ID: (("verifier", 1), ("data", 1)),
+    CREATE_SESSION: (("clientid", 1), ("seq", 1), ("max_slots", 2)),
+    44: (("session", 1),),  # DESTROY_SESSION
+    45: _STATEID,  # FREE_STATEID
+    SEQUENCE: (("session", 1), ("seq", 1), ("slot", 1), ("highest", 1)),
+    57: (("clientid", 1),),  # DESTROY_CLIENTID
+    58: (("one_fs", 1),),  # RECLAIM_COMPLETE
+    59: (*_STATEID, *_RANGE),  # ALLOCATE
+    62: (*_STATEID, *_RANGE),  # DEALLOCATE
+    68: (*_STATEID, ("offset", 1), ("count", 1)),  # READ_PLUS
+    69: (*_STATEID, ("offset", 1)),  # SEEK
+}
+_REPLY: Final[dict[int, tuple[tuple[str, int], ...]]] = {
+    CLOSE: _STATEID,
+    COMMIT: (("verifier", 1),),
+    GETFH: (("handle", 1), ("hash", 1)),
+    READDIR: (("verifier", 1),),
+    LOCK: _STATEID,
+    LOCKU: _STATEID,
+    20: _STATEID,
+    21: _STATEID,
+    WRITE: (("count", 1), ("stable", 1), ("verifier", 1)),
+    SETCLIENTID: (("clientid", 1), ("verifier", 1)),
+    41: (("session", 1),),
+    EXCHANGE_ID: (("clientid", 1), ("seq", 1)),
+    CREATE_SESSION: (("session", 1), ("seq", 1), ("max_slots", 2)),
+    SEQUENCE: (
+        ("session", 1), ("seq", 1), ("slot", 1), ("highest", 1), ("target", 1), ("flags", 1),
+    ),
+}  # fmt: skip
+_DENIED_HOLDER = (*_RANGE, ("lock_type", 1), ("clientid", 1), ("lock_owner", 1))
+_CALLBACK_CALL: Final[dict[int, tuple[tuple[str, int], ...]]] = {
+    CB_SEQUENCE: (("session", 1), ("seq", 1), ("slot", 1), ("highest", 1)),
+    CB_RECALL: (*_STATEID, ("handle", 1), ("hash", 1)),
+    CB_NOTIFY_LOCK: (("handle", 1), ("hash", 1), ("clientid", 1), ("lock_owner", 1)),
+}
+_CALLBACK_REPLY: Final[dict[int, tuple[tuple[str, int], ...]]] = {
+    CB_SEQUENCE: (("session", 1), ("seq", 1), ("slot", 1), ("highest", 1), ("target", 1)),
+}
+#: Operations whose arguments or results may hold file attributes.
+_ATTRIBUTES: Final = frozenset({GETATTR, READDIR, SETATTR, OPEN, CREATE, VERIFY, NVERIFY})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`count` values of a field, from the `first` one on, belong to one operation."""
+
+    name: str
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation of a message: its number, its values, and for a reply its status (-1 in a call)."""
+
+    number: int
+    parts: tuple[Part, ...]
+    status: int = -1
+    results: tuple[int, ...] = ()  # TEST_STATEID: the statuses inside its result
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One RPC message of a frame: its place among the frame's messages, and its operations. `status`
+    is a reply's COMPOUND status (-1 in a call or where there is none)."""
+
+    place: int
+    call: bool
+    callback: bool
+    steps: tuple[Step, ...]
+    status: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Handles:
+    """Where the file handles of a call's operations come from: `(source, position)` for each
+    operation, source being one of the constants below and position an operation of the same COMPOUND.
+
+    `current`: the handle that the operation works on. `parent`: the handle that its name is relative
+    to. `found`: the position of the GETFH that tells the handle which the operation made current, or
+    -1. `names`: the positions of the operations whose names lead from `parent` to it."""
+
+    current: tuple[tuple[int, int], ...]
+    parent: tuple[tuple[int, int], ...]
+    found: tuple[int, ...]
+    names: tuple[tuple[int, ...], ...]
+
+
+NO_HANDLE, FROM_CALL, FROM_REPLY, ROOT = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What all frames of one shape have in common. Lists as tshark printed them, numbers only."""
+
+    types: tuple[int, ...]
+    counts: tuple[int, ...]
+    ops: tuple[int, ...]
+    callbacks: tuple[int, ...]
+    status: tuple[int, ...]
+    shaping: dict[str, tuple[int, ...]]
+    values: dict[str, int]  # field → how many values
+
+
+class Ambiguous(Exception):
+    """The values of a frame can't be told apart by their counts."""
+
+
+class _Cursor:
+    """Hands out the values of each field in order."""
+
+    def __init__(self, shape: Shape, close_stateid: bool) -> None:
+        self.shape = shape
+        self.close_stateid = close_stateid
+        self.readdir = False  # its entries may hold any number of file handles
+        self.used: dict[str, int] = {}
+
+    def take(self, name: str, count: int) -> Part:
+        first = self.used.get(name, 0)
+        self.used[name] = first + count
+        return Part(name, first, count)
+
+    def peek(self, name: str) -> int:
+        values = self.shape.shaping[name]
+        at = self.used.get(name, 0)
+        if at >= len(values):
+            raise Ambiguous(name)
+        return values[at]
+
+
+def plan(shape: Shape) -> tuple[Message, ...]:
+    """Which value belongs to which operation; raises `Ambiguous` where the counts don't add up."""
+    try:
+        return _plan(shape, close_stateid=True)
+    except Ambiguous:
+        # the stateid in a CLOSE result means nothing (RFC 7530 16.2.5): some servers send a special
+        # one, which tshark prints under another name
+        return _plan(shape, close_stateid=False)
+
+
+def _plan(shape: Shape, close_stateid: bool) -> tuple[Message, ...]:
+    counts = shape.counts
+    if not counts and shape.callbacks and len(shape.types) == 1:
+        counts = (len(shape.callbacks),)  # tshark gives CB_COMPOUND no count
+    if not counts:
+        if shape.ops or shape.callbacks:
+            raise Ambiguous("operations without a count")
+        return tuple(Message(i, kind == 0, False, ()) for i, kind in enumerate(shape.types))
+    if len(counts) != len(shape.types) or (shape.ops and shape.callbacks):
+        raise Ambiguous("messages of several kinds in one frame")
+    callback = bool(shape.callbacks)
+    numbers = shape.callbacks or shape.ops
+    if sum(counts) != len(numbers):
+        raise Ambiguous("fewer operations than announced")
+    cursor = _Cursor(shape, close_stateid)
+    messages, at, status = [], 0, 0
+    for place, (kind, count) in enumerate(zip(shape.types, counts, strict=True)):
+        own = numbers[at : at + count]
+        at += count
+        whole = -1
+        if kind == 0:
+            steps = tuple(_call(cursor, n, callback) for n in own)
+        else:
+            if status >= len(shape.status):
+                raise Ambiguous("status")
+            whole = shape.status[status]  # the COMPOUND's own
+            status += 1
+            found = []
+            for n in own:
+                step, status = _reply(cursor, n, callback, status, len(shape.types) == 1)
+                found.append(step)
+            steps = tuple(found)
+        messages.append(Message(place, kind == 0, callback, steps, whole))
+    if status != len(shape.status):
+        raise Ambiguous("status")
+    return _floating(cursor, shape, messages)
+
+
+def _call(cursor: _Cursor, number: int, callback: bool) -> Step:
+    if callback:
+        return _step(cursor, number, _CALLBACK_CALL.get(number, ()))
+    if number == OPEN:
+        return _open_call(cursor)
+    if number == LOCK:
+        parts = [cursor.take(n, 1) for n in ("lock_type", "reclaim", "offset", "length")]
+        fresh = cursor.peek("new_owner")
+        names = ["new_owner", "stateid", "stateid_seq", "lock_seq"]
+        if fresh:
+            names += ["seq", "clientid", "lock_owner"]
+        return Step(number, (*parts, *(cursor.take(n, 1) for n in names)))
+    if number == TEST_STATEID:
+        left = cursor.shape.values["stateid"] - cursor.used.get("stateid", 0)
+        return _step(cursor, number, (("stateid", left), ("stateid_seq", left)))
+    return _step(cursor, number, _CALL.get(number, ()))
+
+
+def _open_call(cursor: _Cursor) -> Step:
+    names = ["seq", "access", "deny", "clientid", "open_owner", "open_type"]
+    parts = [cursor.take(n, 1) for n in names]
+    if cursor.shape.shaping["create_mode"]:
+        mode = cursor.peek("create_mode")
+        parts.append(cursor.take("create_mode", 1))
+        if mode in (2, 3):  # EXCLUSIVE4, EXCLUSIVE4_1
+            parts.append(cursor.take("verifier", 1))
+    claim = cursor.peek("claim")
+    parts.append(cursor.take("claim", 1))
+    if claim in (0, 2, 3):  # CLAIM_NULL, CLAIM_DELEGATE_CUR, CLAIM_DELEGATE_PREV
+        parts.append(cursor.take("name", 1))
+    if claim in (2, 5):  # CLAIM_DELEGATE_CUR, CLAIM_DELEG_CUR_FH
+        parts += [cursor.take("stateid", 1), cursor.take("stateid_seq", 1)]
+    return Step(OPEN, tuple(parts))
+
+
+def _reply(cursor: _Cursor, number: int, callback: bool, status: int, alone: bool) -> tuple[Step, int]:
+    """One result, and the place of the status that follows it."""
+    if status >= len(cursor.shape.status):
+        raise Ambiguous("status")
+    code = cursor.shape.status[status]
+    if number == TEST_STATEID and not callback and code == OK:
+        if not alone:
+            raise Ambiguous("TEST_STATEID among several messages")
+        inner = cursor.shape.status[status + 1 :]
+        return Step(number, (), code, inner), len(cursor.shape.status)
+    if callback:
+        spec = _CALLBACK_REPLY.get(number, ()) if code == OK else ()
+    elif number == OPEN and code == OK:
+        parts = [cursor.take(n, 1) for n in ("stateid", "stateid_seq", "rflags")]
+        kind = cursor.peek("delegation")
+        parts.append(cursor.take("delegation", 1))
+        if kind in (1, 2):  # OPEN_DELEGATE_READ, OPEN_DELEGATE_WRITE
+            parts += [cursor.take("stateid", 1), cursor.take("stateid_seq", 1)]
+        return Step(number, tuple(parts), code), status + 1
+    elif number in (LOCK, LOCKT) and code == DENIED:
+        spec = _DENIED_HOLDER
+    elif number == CLOSE and not cursor.close_stateid:
+        spec = ()
+    else:
+        spec = _REPLY.get(number, ()) if code == OK else ()
+    if number == GETFH and cursor.readdir and not callback:
+        raise Ambiguous("file handles of directory entries before GETFH")
+    cursor.readdir |= number == READDIR and not callback
+    step = _step(cursor, number, spec)
+    return Step(number, step.parts, code), status + 1
+
+
+def _step(cursor: _Cursor, number: int, spec: tuple[tuple[str, int], ...]) -> Step:
+    return Step(number, tuple(cursor.take(name, count) for name, count in spec))
+
+
+def _floating(cursor: _Cursor, shape: Shape, messages: list[Message]) -> tuple[Message, ...]:
+    """Check that every value was taken; give attribute values to the operation that must hold them."""
+    for name, present in shape.values.items():
+        taken = cursor.used.get(name, 0)
+        if name in FLOATING or name == "data" or (cursor.readdir and name in ("handle", "hash")):
+            continue
+        if taken != present and not (name in TEXT_FIELDS and taken == 1):
+            raise Ambiguous(name)
+    floating = [name for name in FLOATING if shape.values.get(name)]
+    holders = [
+        (m, s) for m, message in enumerate(messages) for s, step in enumerate(message.steps)
+        if step.number in _ATTRIBUTES and not message.callback
+    ]  # fmt: skip
+    if not floating or len(holders) != 1 or any(shape.values[name] != 1 for name in floating):
+        return tuple(messages)
+    m, s = holders[0]
+    message = messages[m]
+    step = message.steps[s]
+    parts = (*step.parts, *(Part(name, 0, 1) for name in floating))
+    steps = list(message.steps)
+    steps[s] = Step(step.number, parts, step.status, step.results)
+    messages[m] = Message(message.place, message.call, message.callback, tuple(steps), message.status)
+    return tuple(messages)
+
+
+def handles(steps: tuple[Step, ...]) -> Handles:
+    """Follow the current and the saved file handle through a COMPOUND (RFC 8881 16.2.3.1)."""
+    walk = _HandleWalk(len(steps))
+    for k, step in enumerate(steps):
+        walk.step(k, step)
+    # an OPEN by name works on the file that it opened
+    for k, step in enumerate(steps):
+        if _opens_by_name(step):
+            at = walk.found[k]
+            walk.current[k] = (FROM_REPLY, at) if at >= 0 else (NO_HANDLE, 0)
+    return Handles(tuple(walk.current), tuple(walk.parent), tuple(walk.found), tuple(walk.names))
+
+
+class _HandleWalk:
+    """The current handle, the saved one, and the last known one with the names walked since."""
+
+    def __init__(self, count: int) -> None:
+        self.current: list[tuple[int, int]] = []
+        self.parent: list[tuple[int, int]] = []
+        self.found = [-1] * count
+        self.names: list[tuple[int, ...]] = [()] * count
+        self.here = self.saved = self.anchor = (NO_HANDLE, 0)
+        self.trail: tuple[int, ...] = ()
+        self.walked: list[int] = []  # operations whose result is the handle that is current now
+
+    def step(self, k: int, step: Step) -> None:
+        """Take the `k`-th operation."""
+        before, number = self.here, step.number
+        self.parent.append(before)
+        if number in (PUTFH, PUTROOTFH, PUTPUBFH):
+            root = number != PUTFH
+            self.here, self.walked = ((ROOT, 0), [k]) if root else ((FROM_CALL, k), [])
+            before = self.here
+        elif number == SAVEFH:
+            self.saved = before
+        elif number == RESTOREFH:
+            self.here, self.walked = self.saved, []
+        elif number == GETFH:
+            for w in self.walked:
+                self.found[w] = k
+            self.here, self.walked = (FROM_REPLY, k), []
+            before = self.here
+        elif number in (LOOKUPP, OPENATTR):
+            self.anchor, self.trail = (NO_HANDLE, 0), ()
+            self.here, self.walked = (NO_HANDLE, 0), [k]
+        elif number in (LOOKUP, CREATE) or _opens_by_name(step):
+            self._name(k, before)
+        elif number in (RENAME, LINK):
+            self.parent[k] = self.saved
+        self.current.append(before)
+
+    def _name(self, k: int, before: tuple[int, int]) -> None:
+        if before[0] != NO_HANDLE:
+            self.anchor, self.trail = before, (k,)
+        elif self.anchor[0] != NO_HANDLE:
+            self.trail = (*self.trail, k)
+        self.parent[k], self.names[k] = self.anchor, self.trail
+        self.here, self.walked = (NO_HANDLE, 0), [k]
+
+
+def _opens_by_name(step: Step) -> bool:
+    return step.number == OPEN and any(part.name == "name" for part in step.parts)
