@@ -22,7 +22,7 @@ from analyzer.core.errors import InputError
 Int64s = NDArray[np.int64]
 
 #: How much of a file is looked at in one go. Larger frames than this are refused.
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 4 << 20
 #: Longest frame that is believed; libpcap's own limit (MAXIMUM_SNAPLEN) is 262,144 bytes.
 MAX_FRAME_BYTES = 1 << 20
 

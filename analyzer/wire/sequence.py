@@ -28,7 +28,13 @@ class Direction:
     holes: list[tuple[int, int]] = field(default_factory=list)
     late: int = 0  # segments (or parts) that were seen before, or filled a hole
     resent: int = 0  # segments whose bytes had all been seen before
+    control: int = 0  # sequence numbers that SYN and FIN took
     disorder: bool = False
+
+    @property
+    def payload(self) -> int:
+        """Octets of payload from the first segment seen to the last, gaps included."""
+        return max(0, self.position - self.control)
 
     def advance(self, octets: int) -> None:
         """The stream grew by that many octets."""
@@ -78,7 +84,8 @@ class Tracker:
         syn = (flags & _SYN) != 0
         order = np.argsort(which, kind="stable")
         group, syn, sequence, length = which[order], syn[order], sequence[order], length[order]
-        size = length + syn + ((flags[order] & _FIN) != 0)
+        control = syn.astype(np.int64) + ((flags[order] & _FIN) != 0)
+        size = length + control
         first = np.ones(len(order), dtype=bool)
         first[1:] = np.diff(group) != 0
         first |= syn
@@ -97,8 +104,10 @@ class Tracker:
         for at in np.flatnonzero((size > 0) & (relative != before)).tolist():
             _note(states[label[at]], int(relative[at]), int(ends[at]), int(before[at]), int(length[at]))
         gains = (reach - lift)[np.append(begins[1:], len(order)) - 1]
-        for state, gain in zip(states, gains.tolist(), strict=True):
+        controls = np.bincount(label, weights=control).astype(np.int64)
+        for state, gain, extra in zip(states, gains.tolist(), controls.tolist(), strict=True):
             state.advance(gain)
+            state.control += extra
 
     def _state(self, which: int, syn: bool, sequence: int) -> Direction:
         if syn:

@@ -32,7 +32,7 @@ from analyzer.wire.rows import WIRE_SCHEMA
 from analyzer.wire.tshark import Tshark, bulk_command, start
 
 #: How much of tshark's output is decoded in one go: large enough that frames of one shape are many.
-BLOCK_BYTES: Final = 12 << 20
+BLOCK_BYTES: Final = 3 << 20
 #: tshark is given up when it takes nothing and says nothing for so long.
 SILENCE_SECONDS: Final = 120.0
 _PCAP_HEADER: Final = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, RAW_IP)

@@ -1,0 +1,225 @@
+"""Read a whole capture: survey, decode in shares, merge, resolve. The story of `wire` in one file."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analyzer.core.coverage import Coverage
+from analyzer.core.errors import InputError, NothingToCheckError
+from analyzer.wire.coverage import CaptureTotals, coverage
+from analyzer.wire.inputs import resolve
+from analyzer.wire.packets import ReadState, read_frames
+from analyzer.wire.resolve import Resolver, merged
+from analyzer.wire.shard import ShardResult, ShardTask, run_shard
+from analyzer.wire.survey import Survey
+from analyzer.wire.tshark import find_tshark
+
+#: Fewer frames than this aren't worth a second process (its start costs as much).
+SMALL_FRAMES: Final = 20_000
+#: Stages of the work, as progress tells them.
+SURVEY, DECODE, JUDGE = "reading", "decoding", "judging"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOptions:
+    """What to read. Times are ns since the epoch; `client` is an address."""
+
+    since_ns: int | None = None
+    until_ns: int | None = None
+    client: str | None = None
+    workers: int = 0  # 0 = one per processor
+
+
+#: Called with (stage, done, total): bytes while reading, frames while decoding.
+Progress = Callable[[str, int, int], None]
+
+
+class Capture:
+    """One capture. `batches` may be walked once; after that `coverage` is complete."""
+
+    def __init__(
+        self, arguments: Sequence[str], scratch: Path, options: CaptureOptions, progress: Progress
+    ) -> None:
+        pa.set_memory_pool(pa.system_memory_pool())
+        self.options, self.scratch, self.progress = options, scratch, progress
+        self.tshark = find_tshark()
+        self.files = resolve(arguments, scratch)
+        self.survey, self.states = self._survey()
+        self.chosen = self._choose()
+        self.totals = CaptureTotals(
+            self.files, self.states, self.survey, self.chosen, filtered=self._filtered()
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Operations in stream order (EVENT_SCHEMA)."""
+        tasks = self._tasks()
+        results = self._run(tasks)
+        self.totals.results = results
+        resolver = self._resolver()
+        clients: set[tuple[str, str]] = set()
+        for batch in merged(_stream(task.output) for task in tasks):
+            resolved = resolver.batch(batch)
+            self.totals.operations.update(_protocols(resolved))
+            clients.update(
+                (e, c) for e in resolved.column("endpoint").dictionary.to_pylist()
+                for c in resolved.column("client").dictionary.to_pylist()
+            )  # fmt: skip
+            yield resolved
+        self.totals.clients = len({c for _, c in clients})
+        for task in tasks:
+            os.unlink(task.output)
+
+    @property
+    def coverage(self) -> Coverage:
+        """What was seen and lost."""
+        return coverage(self.totals)
+
+    # --- stages ------------------------------------------------------------------------------
+
+    def _survey(self) -> tuple[Survey, list[ReadState]]:
+        survey, states = Survey(), []
+        total, done = sum(f.size for f in self.files), 0
+        for item in self.files:
+            state = ReadState()
+            states.append(state)
+            for frames in read_frames(item.path, state):
+                survey.feed(frames)
+                self.progress(SURVEY, done + state.bytes, total)
+            done += item.size
+        if not survey.frames:
+            names = ", ".join(f.name for f in self.files)
+            raise NothingToCheckError(f"{names}: no packet in the capture")
+        return survey, states
+
+    def _choose(self) -> frozenset[int]:
+        survey = self.survey
+        chosen = survey.rpc_connections
+        wanted = self.options.client
+        if wanted is not None:
+            chosen = [n for n in chosen if self._host(n, server=False) == wanted]
+            if not chosen:
+                known = sorted({self._host(n, server=False) for n in survey.rpc_connections})
+                raise InputError(f"--client {wanted}: no such client. Seen: {', '.join(known) or 'none'}")
+        return frozenset(chosen)
+
+    def _host(self, number: int, server: bool) -> str:
+        address = self._end(number, server).rpartition(":")[0]
+        return address.strip("[]")
+
+    def _end(self, number: int, server: bool) -> str:
+        connection = self.survey.connections[number]
+        high = connection.towards_server() is server
+        return self.survey.pairs.endpoint(connection.high if high else connection.low)
+
+    def _filtered(self) -> str:
+        said = []
+        if self.options.client is not None:
+            said.append(f"connections of client {self.options.client}")
+        if self.options.since_ns is not None or self.options.until_ns is not None:
+            said.append("frames in the chosen time")
+        return f"only {' and '.join(said)} were looked at" if said else ""
+
+    def _tasks(self) -> list[ShardTask]:
+        survey = self.survey
+        frames = sum(survey.connections[n].frames for n in self.chosen)
+        wanted = self.options.workers or os.cpu_count() or 1
+        if frames < SMALL_FRAMES or survey.fragments:
+            wanted = 1
+        shares = _shares(survey, self.chosen, wanted)
+        disordered = {w >> 1 for (w, _), d in survey.tracker.directions.items() if d.disorder}
+        size = len(survey.connections)
+        return [
+            ShardTask(
+                files=tuple(str(f.path) for f in self.files),
+                names=tuple(f.name for f in self.files),
+                pairs=survey.pairs,
+                members=tuple(n in share for n in range(size)),
+                fragments=survey.fragments > 0,
+                sequence_analysis=bool(share & disordered),
+                since_ns=self.options.since_ns,
+                until_ns=self.options.until_ns,
+                tshark=self.tshark,
+                output=str(self.scratch / f"shard-{number}.arrow"),
+            )
+            for number, share in enumerate(shares)
+        ]
+
+    def _run(self, tasks: Sequence[ShardTask]) -> list[ShardResult]:
+        total = sum(self.survey.connections[n].frames for n in self.chosen)
+        if len(tasks) == 1:
+            done = 0
+
+            def advance(frames: int) -> None:
+                nonlocal done
+                done += frames
+                self.progress(DECODE, min(done, total), total)
+
+            return [run_shard(tasks[0], advance)]
+        context = multiprocessing.get_context("spawn")
+        counter = context.Value("q", 0)
+        with ProcessPoolExecutor(
+            len(tasks), mp_context=context, initializer=_share_counter, initargs=(counter,)
+        ) as pool:
+            futures = [pool.submit(_work, task) for task in tasks]
+            for future in futures:
+                while not wait([future], timeout=0.2).done:
+                    self.progress(DECODE, min(counter.value, total), total)
+            return [future.result() for future in futures]
+
+    def _resolver(self) -> Resolver:
+        size = len(self.survey.connections)
+        used = [n in self.chosen for n in range(size)]
+        servers = [self._end(n, True) if used[n] else "" for n in range(size)]
+        clients = [self._end(n, False) if used[n] else "" for n in range(size)]
+        labels = [f"{c}>{s}" for c, s in zip(clients, servers, strict=True)]
+        return Resolver(servers, labels, clients)
+
+
+def _shares(survey: Survey, chosen: frozenset[int], wanted: int) -> list[set[int]]:
+    """Connections in shares of about equal work: the largest first, each to the lightest share."""
+    shares: list[set[int]] = [set() for _ in range(max(1, min(wanted, len(chosen))))]
+    load = [0] * len(shares)
+    by_size = sorted(chosen, key=lambda n: (-survey.connections[n].payload_bytes, n))
+    for number in by_size:
+        lightest = load.index(min(load))
+        shares[lightest].add(number)
+        connection = survey.connections[number]
+        load[lightest] += connection.frames * 500 + connection.payload_bytes
+    return shares
+
+
+_counter: Any = None
+
+
+def _share_counter(counter: Any) -> None:
+    global _counter  # noqa: PLW0603 - the pool's own way to hand over shared memory
+    _counter = counter
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+def _work(task: ShardTask) -> ShardResult:
+    def advance(frames: int) -> None:
+        with _counter.get_lock():
+            _counter.value += frames
+
+    return run_shard(task, advance)
+
+
+def _stream(path: str) -> Iterator[pa.RecordBatch]:
+    with pa.OSFile(path, "rb") as source, pa.ipc.open_stream(source) as reader:
+        yield from reader
+
+
+def _protocols(batch: pa.RecordBatch) -> Counter[str]:
+    counts = pc.value_counts(batch.column("protocol")).to_pylist()
+    return Counter({c["values"]: c["counts"] for c in counts if c["values"]})

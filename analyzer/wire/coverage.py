@@ -1,0 +1,255 @@
+"""What the capture showed and what it lost, as `Coverage`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from analyzer.core.coverage import Coverage, Loss, Note
+from analyzer.wire.inputs import CaptureFile
+from analyzer.wire.packets import ReadState
+from analyzer.wire.sequence import Direction
+from analyzer.wire.shard import ShardResult
+from analyzer.wire.survey import MOUNT, NFS, NLM, NSM, PORTMAP, Survey
+
+#: More calls or replies without their counterpart than this make state over time unknowable.
+SEVERE_SHARE: Final = 0.01
+SNAPLEN_ADVICE: Final = "Capture whole packets (dumpcap -s 0), or at least 512 bytes for lock analysis."
+_NLM_PROCEDURES: Final = {
+    "1": "TEST", "2": "LOCK", "3": "CANCEL", "4": "UNLOCK", "5": "GRANTED", "6": "TEST_MSG",
+    "7": "LOCK_MSG", "8": "CANCEL_MSG", "9": "UNLOCK_MSG", "10": "GRANTED_MSG", "22": "NM_LOCK",
+}  # fmt: skip
+_PROGRAMS: Final = {MOUNT: "MOUNT", PORTMAP: "portmapper", NSM: "NSM (status monitor)", 100011: "rquota"}
+
+
+@dataclass(slots=True)
+class CaptureTotals:
+    """Everything that the parts of a run counted, in one place."""
+
+    files: Sequence[CaptureFile]
+    states: Sequence[ReadState]
+    survey: Survey
+    chosen: frozenset[int]  # connections that were decoded
+    results: Sequence[ShardResult] = ()
+    filtered: str = ""
+    operations: Counter[str] = field(default_factory=Counter)  # by protocol
+    clients: int = 0
+    deep_frames: int = 0
+    undecoded_deep: int = 0
+
+
+def coverage(totals: CaptureTotals) -> Coverage:
+    """The account of one capture."""
+    notes = [
+        *_file_notes(totals),
+        *_loss_notes(totals),
+        *_decode_notes(totals),
+        *_other_protocols(totals),
+    ]
+    if totals.filtered:
+        notes.append(Note(totals.filtered, Loss.FILTERED))
+    survey = totals.survey
+    return Coverage(
+        seen=_seen(totals),
+        inputs=tuple(f.name for f in totals.files),
+        first_ns=survey.first_ns,
+        last_ns=survey.last_ns,
+        notes=tuple(notes),
+        severe=_severe(totals),
+    )
+
+
+def _seen(totals: CaptureTotals) -> dict[str, int]:
+    survey = totals.survey
+    servers = {_server(totals, n) for n in totals.chosen if survey.connections[n].nfs_calls}
+    seen = {
+        "frames": survey.frames,
+        "bytes": sum(state.bytes for state in totals.states),
+        "tcp connections": sum(1 for c in survey.connections.values() if not c.udp),
+        "rpc connections": len(totals.chosen),
+        "servers": len(servers),
+        "clients": totals.clients,
+        "rpc messages": sum(r.counts.rpc_messages for r in totals.results),
+        "compounds": sum(r.counts.compounds for r in totals.results),
+        "operations": sum(totals.operations.values()),
+        "rpc retransmissions": sum(r.counts.attempts for r in totals.results),
+        "tcp retransmissions": sum(d.resent for d in _directions(totals)),
+    }
+    seen |= {f"{protocol} operations": n for protocol, n in sorted(totals.operations.items())}
+    return seen
+
+
+def _server(totals: CaptureTotals, number: int) -> int:
+    connection = totals.survey.connections[number]
+    return connection.high if connection.towards_server() else connection.low
+
+
+def _directions(totals: CaptureTotals) -> list[Direction]:
+    return [
+        state
+        for (which, _), state in totals.survey.tracker.directions.items()
+        if which >> 1 in totals.chosen
+    ]
+
+
+def _file_notes(totals: CaptureTotals) -> list[Note]:
+    notes = []
+    for item, state in zip(totals.files, totals.states, strict=True):
+        if item.cut:
+            notes.append(Note(item.cut, Loss.CUT, 1, "Copy the file again."))
+        if state.cut_at is not None:
+            text = f"{item.name} ends in the middle of a packet, at byte {state.cut_at}"
+            notes.append(Note(text, Loss.CUT, 1, "Let the capture end by itself (Ctrl-C, not kill -9)."))
+        if state.damaged_at is not None:
+            text = f"{item.name} makes no sense from byte {state.damaged_at} on; the rest was not read"
+            notes.append(Note(text, Loss.CUT, 1, "Copy the file again, or repair it with pcapfix."))
+        if state.dropped:
+            text = f"{item.name}: the capturing side says that it dropped {state.dropped} packets"
+            notes.append(Note(text, Loss.GAP, state.dropped, "Give dumpcap a larger buffer (-B 256)."))
+    return notes
+
+
+def _loss_notes(totals: CaptureTotals) -> list[Note]:
+    survey, notes = totals.survey, []
+    cut = sum(survey.connections[n].truncated for n in totals.chosen)
+    if cut:
+        text = (
+            f"{cut} RPC frames hold only their first {survey.longest_capture} bytes or less: operations"
+            " are missing from them, answers are incomplete"
+        )
+        notes.append(Note(text, Loss.SNAPLEN, cut, SNAPLEN_ADVICE))
+    missing = sum(d.missing() for d in _directions(totals))
+    holes = sum(len(d.holes) for d in _directions(totals))
+    if missing:
+        text = f"{missing} bytes in {holes} gaps of RPC connections never reached the capture"
+        notes.append(
+            Note(text, Loss.GAP, holes, "Capture nearer to the server, with a larger buffer (-B 256).")
+        )
+    one_way = [n for n in sorted(totals.chosen) if _one_way(survey, n)]
+    if one_way:
+        text = f"{len(one_way)} RPC connections show only one direction"
+        notes.append(
+            Note(text, Loss.ONE_WAY, len(one_way), "Mirror both directions of the port (SPAN rx and tx).")
+        )
+    begun = [
+        n for n in totals.chosen
+        if not survey.connections[n].udp and "syn" not in survey.connections[n].marks
+    ]  # fmt: skip
+    if begun:
+        text = (
+            f"{len(begun)} of {len(totals.chosen)} RPC connections were already open when the capture"
+            " began: state from before is unknown"
+        )
+        notes.append(
+            Note(text, Loss.MID_START, len(begun), "Start the capture before the mount, or remount.")
+        )
+    return notes
+
+
+def _one_way(survey: Survey, number: int) -> bool:
+    sent = survey.connections[number].sent
+    return sum(sent.values()) > 3 and (not sent.get(True) or not sent.get(False))
+
+
+def _decode_notes(totals: CaptureTotals) -> list[Note]:
+    notes: list[Note] = []
+    results = totals.results
+    for result in results:
+        if result.failure:
+            text = f"{result.failure}; the rest of these connections was not decoded"
+            notes.append(Note(text, Loss.UNDECODED, result.frames - result.decoded_frames))
+    missing = _undecoded_bytes(totals)
+    if missing > 0:
+        text = f"{missing} bytes on RPC connections were not decoded as RPC"
+        notes.append(Note(text, Loss.UNDECODED, missing, "Include the beginning of the connections."))
+    if totals.undecoded_deep:
+        text = f"{totals.undecoded_deep} frames hold a COMPOUND that neither decoder could read"
+        notes.append(Note(text, Loss.UNDECODED, totals.undecoded_deep))
+    unmatched = sum(sum(r.counts.unmatched_replies.values()) for r in results)
+    if unmatched:
+        text = f"{unmatched} replies came without their call"
+        notes.append(Note(text, Loss.UNMATCHED, unmatched, "Capture both directions from the start."))
+    unanswered = sum(r.counts.unanswered for r in results)
+    if unanswered:
+        notes.append(
+            Note(f"{unanswered} calls had no reply when the capture ended", Loss.MID_END, unanswered)
+        )
+    given_up = sum(r.counts.given_up for r in results)
+    if given_up:
+        notes.append(Note(f"{given_up} calls were given up waiting for a reply", Loss.CAPPED, given_up))
+    return notes
+
+
+def _undecoded_bytes(totals: CaptureTotals) -> int:
+    """Payload of the decoded TCP connections that did not turn out as RPC records."""
+    decoded: Counter[int] = Counter()
+    for result in totals.results:
+        decoded.update(result.counts.decoded_bytes)
+    streams: Counter[int] = Counter()
+    for (which, _), state in totals.survey.tracker.directions.items():
+        if which >> 1 in totals.chosen:
+            streams[which] += state.payload - state.missing()
+    return sum(max(0, total - decoded[which]) for which, total in streams.items())
+
+
+def _other_protocols(totals: CaptureTotals) -> list[Note]:
+    survey, notes = totals.survey, []
+    others: Counter[tuple[str, str, str]] = Counter()
+    services: Counter[str] = Counter()
+    for result in totals.results:
+        others.update(result.counts.others)
+        services.update(result.counts.services)
+    notes += _rpc_programs(others)
+    if services.get("3"):
+        text = f"{services['3']} RPC messages are encrypted by Kerberos (sec=krb5p): seen, not judged"
+        notes.append(Note(text, None, services["3"], "Decrypt in Wireshark with a keytab, or use krb5i."))
+    for mark, name in (("ceph", "Ceph"), ("smb", "SMB"), ("tls", "TLS")):
+        hits = [n for n, c in survey.connections.items() if mark in c.marks]
+        secured = [n for n in hits if "rpc-with-tls" in survey.connections[n].marks]
+        if secured:
+            text = f"{len(secured)} connections carry RPC-with-TLS (xprtsec=tls): seen, not judged"
+            notes.append(Note(text, None, len(secured), "Capture on the client before encryption."))
+        if rest := len(hits) - len(secured):
+            notes.append(Note(f"{rest} connections carry {name}: seen, not judged", None, rest))
+    for name, count in sorted(survey.tunnels.items()):
+        text = f"{count} frames are in {name}: not looked into"
+        notes.append(Note(text, None, count, "Capture on the inner interface (the pod's or the mount's)."))
+    for link, count in sorted(survey.unsupported_links.items()):
+        notes.append(
+            Note(f"{count} frames of link type {link}, which is not supported", Loss.UNDECODED, count)
+        )
+    if survey.pairs.overflow:
+        notes.append(
+            Note("more connections than can be told apart; the rest was not looked at", Loss.CAPPED)
+        )
+    return notes
+
+
+def _rpc_programs(others: Counter[tuple[str, str, str]]) -> list[Note]:
+    notes = []
+    nfs3 = sum(n for (p, v, _), n in others.items() if p == str(NFS) and v in ("2", "3"))
+    if nfs3:
+        notes.append(Note(f"{nfs3} NFSv2 or NFSv3 calls: counted, not judged", None, nfs3))
+    locks = {k[2]: n for k, n in others.items() if k[0] == str(NLM)}
+    if locks:
+        shown = ", ".join(f"{_NLM_PROCEDURES.get(p, p)} {n}" for p, n in sorted(locks.items()))
+        notes.append(Note(f"NLM lock calls (NFSv3): {shown}: shown, not judged", None, sum(locks.values())))
+    for program, name in _PROGRAMS.items():
+        count = sum(n for k, n in others.items() if k[0] == str(program))
+        if count:
+            notes.append(Note(f"{count} {name} calls: counted", None, count))
+    return notes
+
+
+def _severe(totals: CaptureTotals) -> bool:
+    survey = totals.survey
+    if any(survey.connections[n].truncated for n in totals.chosen):
+        return True
+    if any(r.failure for r in totals.results) or any(_one_way(survey, n) for n in totals.chosen):
+        return True
+    messages = sum(r.counts.rpc_messages for r in totals.results)
+    unmatched = sum(sum(r.counts.unmatched_replies.values()) for r in totals.results)
+    undecoded = sum(r.counts.truncated_messages for r in totals.results) + totals.undecoded_deep
+    return messages > 0 and (unmatched + undecoded) / messages > SEVERE_SHARE

@@ -1,0 +1,167 @@
+"""Which capture files a command line means: files, folders, standard input; plain, gzip or zstd."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+import pyarrow as pa
+
+from analyzer.core.errors import InputError, NothingToCheckError
+from analyzer.wire.packets import ReadState, read_frames
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_MAGIC: Final = {
+    b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a",
+}  # fmt: skip
+_CHUNK: Final = 1 << 20
+#: A compressed file may not grow past this (a bomb must not fill the disk); 64 GiB.
+MAX_UNPACKED: Final = 64 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFile:
+    """One capture, ready to read: `name` is unique within the input and stands in references."""
+
+    name: str
+    path: Path
+    size: int
+    cut: str = ""  # a sentence, where a compressed stream ended early
+
+
+def resolve(
+    arguments: Sequence[str],
+    scratch: Path,
+    stdin: IO[bytes] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[CaptureFile]:
+    """The captures that the arguments name, ordered by the time of their first frame.
+
+    Compressed files and standard input are unpacked into `scratch`. Raises `InputError` for what can't
+    be read, `NothingToCheckError` for a folder without a capture.
+    """
+    found: list[CaptureFile] = []
+    for argument in arguments:
+        if argument == "-":
+            found.append(_spool(stdin or sys.stdin.buffer, "stdin", scratch, len(found), progress))
+            continue
+        path = Path(argument)
+        if path.is_dir():
+            inside = sorted(_captures_in(path))
+            if not inside:
+                raise NothingToCheckError(f"{argument}: no capture file in this folder")
+            found += [_file(p, scratch, len(found) + i, progress) for i, p in enumerate(inside)]
+        else:
+            found.append(_file(path, scratch, len(found), progress))
+    files = _without_doubles(found)
+    return sorted(_uniquely_named(files), key=_first_time)
+
+
+def _captures_in(folder: Path) -> Iterator[Path]:
+    for entry in folder.iterdir():
+        if entry.is_file():
+            try:
+                with entry.open("rb") as stream:
+                    magic = stream.read(4)
+            except OSError:
+                continue
+            packed = magic[:2] == _GZIP or magic == _ZSTD
+            if magic in _MAGIC or (packed and ".pcap" in entry.name):
+                yield entry
+
+
+def _file(path: Path, scratch: Path, number: int, progress: Callable[[int], None]) -> CaptureFile:
+    try:
+        if not path.exists():
+            raise InputError(f"{path}: no such file")
+        if not path.is_file():
+            raise InputError(f"{path}: not a regular file. To read a pipe, use - for standard input")
+        with path.open("rb") as stream:
+            magic = stream.read(4)
+            if magic[:2] == _GZIP or magic == _ZSTD:
+                stream.seek(0)
+                return _unpack(stream, path.name, magic, scratch, number, progress)
+        if not magic:
+            raise InputError(f"{path}: the file is empty")
+        if magic not in _MAGIC:
+            raise InputError(f"{path}: not a pcap or pcapng file")
+        return CaptureFile(path.name, path, path.stat().st_size)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _spool(
+    stream: IO[bytes], name: str, scratch: Path, number: int, progress: Callable[[int], None]
+) -> CaptureFile:
+    target = scratch / f"input-{number}"
+    with target.open("wb") as out:
+        shutil.copyfileobj(stream, out, _CHUNK)
+    try:
+        spooled = _file(target, scratch, number + 10_000, progress)
+    except InputError as error:
+        raise InputError(str(error).replace(str(target), name)) from error
+    return CaptureFile(name, spooled.path, spooled.size, spooled.cut)
+
+
+def _unpack(
+    stream: IO[bytes],
+    name: str,
+    magic: bytes,
+    scratch: Path,
+    number: int,
+    progress: Callable[[int], None],
+) -> CaptureFile:
+    kind = "gzip" if magic[:2] == _GZIP else "zstd"
+    target = scratch / f"unpacked-{number}"
+    written, cut = 0, ""
+    with target.open("wb") as out, pa.CompressedInputStream(pa.PythonFile(stream), kind) as source:
+        while True:
+            try:
+                chunk = source.read(_CHUNK)
+            except OSError as error:
+                cut = f"{name}: the {kind} stream ends early or is damaged ({error})"
+                break
+            if not chunk:
+                break
+            written += len(chunk)
+            if written > MAX_UNPACKED:
+                raise InputError(f"{name}: unpacks to more than {MAX_UNPACKED >> 30} GiB")
+            out.write(chunk)
+            progress(len(chunk))
+    if written < 4:
+        raise InputError(f"{name}: {cut or 'the file is empty'}")
+    with target.open("rb") as unpacked:
+        if unpacked.read(4) not in _MAGIC:
+            raise InputError(f"{name}: not a pcap or pcapng file inside")
+    return CaptureFile(name, target, written, cut)
+
+
+def _without_doubles(files: list[CaptureFile]) -> list[CaptureFile]:
+    seen: dict[str, CaptureFile] = {}
+    for item in files:
+        seen.setdefault(os.path.realpath(item.path), item)
+    return list(seen.values())
+
+
+def _uniquely_named(files: list[CaptureFile]) -> list[CaptureFile]:
+    """Base names, made unique by a number; no folder of the user's machine gets into a report."""
+    count: dict[str, int] = {}
+    named = []
+    for item in files:
+        clean = "".join(c if c.isprintable() and c not in "#\t" else "_" for c in item.name)
+        count[clean] = count.get(clean, 0) + 1
+        name = clean if count[clean] == 1 else f"{clean}({count[clean]})"
+        named.append(CaptureFile(name, item.path, item.size, item.cut))
+    return named
+
+
+def _first_time(item: CaptureFile) -> tuple[int, str]:
+    """Ring-buffer files come in any order: the first frame's time puts them right."""
+    for frames in read_frames(item.path, ReadState()):
+        return int(frames.time_ns[0]), item.name
+    return 0, item.name
