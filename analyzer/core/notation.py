@@ -64,8 +64,8 @@ DEFAULT_OP = {
 def parse_events(text: str) -> pa.RecordBatch:
     """A batch in stream order from lines of the notation; raises `NotationError` naming the line."""
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.split(" #")[0].strip()
+    for number, written in enumerate(text.splitlines(), 1):
+        line = written.split(" #")[0].strip()
         if not line or line.startswith("#"):
             continue
         try:

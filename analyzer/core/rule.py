@@ -31,12 +31,13 @@ Item = TypeVar("Item")
 
 
 class Walk(Protocol):
-    """A fold that has begun. `feed` gets batches in stream order, only with the rows and columns that
-    the fold declared; `finish` comes once, at the end of the input."""
+    """A fold that has begun."""
 
-    def feed(self, batch: pa.RecordBatch) -> None: ...
+    def feed(self, batch: pa.RecordBatch) -> None:
+        """Take the next batch in stream order, with the rows and columns that the fold declared only."""
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """Write what is still open; comes once, at the end of the input."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,9 +118,12 @@ EVENT_SCHEMA: Final = pa.schema(list(OPERATION_SCHEMA) + list(PROTOCOL_SCHEMA))
 
 #: The closed set of kinds.
 KINDS: Final = frozenset(
-    """open close lock lock_test unlock read write append commit rename create remove link lookup
-    getattr setattr access readdir readlink session delegation recall notify_lock stateid layout copy
-    allocate handle other""".split()
+    {
+        *("open", "close", "lock", "lock_test", "unlock", "read", "write", "append", "commit"),
+        *("rename", "create", "remove", "link", "lookup", "getattr", "setattr", "access", "readdir"),
+        *("readlink", "session", "delegation", "recall", "notify_lock", "stateid", "layout", "copy"),
+        *("allocate", "handle", "other"),
+    }
 )
 
 OUTCOMES: Final = frozenset({"ok", "fail", "info"})
