@@ -1,0 +1,34 @@
+"""The pages that are made from the code are those in the repository, and what documents link to exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from analyzer import pipeline
+from docs import generate
+
+ROOT = generate.ROOT
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+
+
+def test_rule_pages_are_those_that_make_docs_writes() -> None:
+    wanted = generate.rule_files(pipeline.all_rules())
+    assert {p.name for p in generate.RULES.glob("*.md")} == {p.name for p in wanted}, "run `make docs`"
+    for path, text in wanted.items():
+        assert path.read_text("utf-8") == text, f"{path.name} is stale: run `make docs`"
+
+
+def test_help_in_the_readme_is_what_the_commands_print() -> None:
+    text = generate.README.read_text("utf-8")
+    assert text.count("<!-- help: ") == text.count("<!-- /help -->") > 0
+    assert generate.with_help(text) == text, "README.md is stale: run `make docs`"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in LINK.findall(document.read_text("utf-8")):
+        assert (document.parent / target).exists(), f"{document.name} links to {target}"
