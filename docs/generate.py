@@ -1,6 +1,7 @@
 """Writes the pages that are made from the code: `make docs`.
 
 * `docs/rules/`: a page for every rule and an index, from the rules' own declarations.
+* `docs/commands.md`: the help of every command.
 * `README.md`: each block between `<!-- help: COMMAND -->` and `<!-- /help -->`, from `COMMAND --help`.
 
 A test (`tests/unit/test_docs.py`) fails while a file differs from what this module would write.
@@ -15,13 +16,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from analyzer import pipeline
+from analyzer import cli, pipeline
 from analyzer.core.rule import Rule
 from analyzer.report import rule_pages
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "docs" / "rules"
 README = ROOT / "README.md"
+COMMANDS = ROOT / "docs" / "commands.md"
 _HELP = re.compile(
     r"(?P<open><!-- help: storage-analyzer ?(?P<command>.*?) -->\n).*?(?P<close><!-- /help -->)", re.S
 )
@@ -36,6 +38,21 @@ def rule_files(rules: Sequence[Rule]) -> dict[Path, str]:
 def with_help(text: str) -> str:
     """The same text with every help block renewed."""
     return _HELP.sub(lambda m: f"{m['open']}```text\n{help_of(m['command'])}```\n{m['close']}", text)
+
+
+def command_page() -> str:
+    """What `docs/commands.md` should hold."""
+    names = sorted(c.name or c.callback.__name__ for c in cli.app.registered_commands if c.callback)
+    parts = ["# Commands", "Made by `make docs` from the commands themselves."]
+    for name in names:
+        parts += [f"## storage-analyzer {name}", f"```text\n{help_of(name)}```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def files() -> dict[Path, str]:
+    """Everything that is made from the code: text by path."""
+    readme = with_help(README.read_text("utf-8"))
+    return {**rule_files(pipeline.all_rules()), COMMANDS: command_page(), README: readme}
 
 
 def help_of(command: str) -> str:
@@ -53,10 +70,10 @@ def help_of(command: str) -> str:
 
 def main() -> None:
     """Write everything; pages of rules that are gone are removed."""
-    files = {**rule_files(pipeline.all_rules()), README: with_help(README.read_text("utf-8"))}
-    for stale in set(RULES.glob("*.md")) - set(files):
+    wanted = files()
+    for stale in set(RULES.glob("*.md")) - set(wanted):
         stale.unlink()
-    for path, text in files.items():
+    for path, text in wanted.items():
         path.write_text(text, "utf-8")
 
 
