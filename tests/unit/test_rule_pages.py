@@ -90,7 +90,9 @@ def test_the_table_is_aligned() -> None:
     assert rule_pages.table([]) == ""
 
 
-def test_the_terminal_shows_the_same_words() -> None:
+def test_the_terminal_shows_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     shown = rule_pages.for_terminal(rule_pages.page(KNOWN[0]))
     assert "About lock-long-wait" in shown
     assert "\x1b[" in shown
