@@ -64,8 +64,8 @@ DEFAULT_OP = {
 def parse_events(text: str) -> pa.RecordBatch:
     """A batch in stream order from lines of the notation; raises `NotationError` naming the line."""
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.split(" #")[0].strip()
+    for number, written in enumerate(text.splitlines(), 1):
+        line = written.split(" #")[0].strip()
         if not line or line.startswith("#"):
             continue
         try:
@@ -106,6 +106,8 @@ def _row(line: str, index: int) -> dict[str, Any]:
     for word in words:
         row |= _word(word, kind, expect_status)
         expect_status = word == "->"
+    if expect_status:
+        raise ValueError("no status after ->")
     if row["end_lo"] is None:
         row |= {"status": None, "status_code": None, "outcome": "info", "at_return": None}
     else:
@@ -121,6 +123,8 @@ def _times(when: str, index: int) -> dict[str, Any]:
         raise ValueError(f"no time: {when}")
     start = _ns(match[1])
     end = _ns(match[3]) if match[3] else (None if match[2] else start)
+    if end is not None and end < start:
+        raise ValueError(f"ends before it starts: {when}")
     found: dict[str, Any] = {"start_lo": start, "start_hi": start, "end_lo": end, "end_hi": end}
     if end is not None:
         found["at_return"] = f"example#{2 * index + 2}"
@@ -135,6 +139,8 @@ def _ns(seconds: str) -> int:
 def _word(word: str, kind: str, expect_status: bool) -> dict[str, Any]:
     if expect_status:
         name, _, code = word.partition(":")
+        if not code and name not in STATUS_CODES:
+            raise ValueError(f"the number of status {name} isn't known: write {name}:NUMBER")
         return {"status": name, "status_code": int(code) if code else STATUS_CODES[name]}
     if word == "->":
         return {}

@@ -72,17 +72,24 @@ def in_stream_order(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def validate(batch: pa.RecordBatch) -> None:
-    """Raise `ValueError` if a batch breaks the shape: columns, closed sets, times that run backwards."""
-    if batch.schema.names != EVENT_SCHEMA.names:
+    """Raise `ValueError` if a batch breaks the shape: columns and their types, nulls, closed sets, times
+    that run backwards."""
+    if batch.schema != EVENT_SCHEMA:
         raise ValueError("columns differ from EVENT_SCHEMA")
+    for field in EVENT_SCHEMA:
+        if not field.nullable and batch.column(field.name).null_count:
+            raise ValueError(f"{field.name}: null")
     for name, allowed in (("kind", KINDS), ("outcome", OUTCOMES)):
         found = {v for v in pc.unique(batch.column(name)).to_pylist() if v is not None}
         if found - allowed:
             raise ValueError(f"{name}: not in the closed set: {sorted(found - allowed)}")
     for row in operations(batch.select(["op_id", "start_lo", "start_hi", "end_lo", "end_hi"])):
-        if row.start_lo > row.start_hi or (
-            row.end_lo is not None and not (row.start_lo <= row.end_lo <= row.end_hi)
-        ):
+        forwards = row.start_lo <= row.start_hi
+        if row.end_lo is None or row.end_hi is None:
+            forwards = forwards and row.end_lo is row.end_hi
+        else:
+            forwards = forwards and row.start_lo <= row.end_lo <= row.end_hi
+        if not forwards:
             raise ValueError(f"operation {row.op_id}: time runs backwards")
 
 

@@ -35,7 +35,7 @@ OPERATION_SCHEMA: Final = pa.schema(
         pa.field("object", TEXT),  # file handle or inode: the operation's current file handle
         pa.field("path", TEXT),  # best known path of `object` at that time, null if unknown
         # meaning
-        pa.field("kind", TEXT),  # one of KINDS
+        pa.field("kind", TEXT, nullable=False),  # one of KINDS
         pa.field("offset", pa.int64()),
         pa.field("length", pa.int64()),  # -1 = to the end of the file
         pa.field("lock_type", TEXT),  # read or write
@@ -118,9 +118,12 @@ EVENT_SCHEMA: Final = pa.schema(list(OPERATION_SCHEMA) + list(PROTOCOL_SCHEMA))
 
 #: The closed set of kinds.
 KINDS: Final = frozenset(
-    """open close lock lock_test unlock read write append commit rename create remove link lookup
-    getattr setattr access readdir readlink session delegation recall notify_lock stateid layout copy
-    allocate handle other""".split()
+    {
+        *("open", "close", "lock", "lock_test", "unlock", "read", "write", "append", "commit"),
+        *("rename", "create", "remove", "link", "lookup", "getattr", "setattr", "access", "readdir"),
+        *("readlink", "session", "delegation", "recall", "notify_lock", "stateid", "layout", "copy"),
+        *("allocate", "handle", "other"),
+    }
 )
 
 OUTCOMES: Final = frozenset({"ok", "fail", "info"})

@@ -35,7 +35,8 @@ def schema_of(row_type: type[Any]) -> pa.Schema:
     for item in dataclasses.fields(row_type):
         hint = hints[item.name]
         if isinstance(hint, types.UnionType):
-            (hint,) = (a for a in typing.get_args(hint) if a is not type(None))
+            present = [a for a in typing.get_args(hint) if a is not type(None)]
+            hint = present[0] if len(present) == 1 else hint
         if hint not in _ARROW:
             raise TypeError(f"{row_type.__name__}.{item.name}: {hint} has no Arrow type")
         fields.append(pa.field(item.name, _ARROW[hint]))
@@ -46,7 +47,8 @@ class Table(Generic[Row]):
     """A sequence of rows of one type: append, then iterate as often as you like.
 
     With `path` the rows go to an Arrow IPC file there (memory stays flat); without, they stay in
-    memory as Arrow. Iterating closes the table for appending.
+    memory as Arrow. Iterating closes the table: appending then raises `ValueError`. A file that an
+    earlier run left at `path` is overwritten by the first rows and never read.
     """
 
     def __init__(self, row_type: type[Row], path: Path | None = None) -> None:
@@ -58,12 +60,15 @@ class Table(Generic[Row]):
         self._path = path
         self._writer: pa.RecordBatchFileWriter | None = None
         self._rows = 0
+        self._closed = False
 
     def __len__(self) -> int:
         return self._rows
 
     def append(self, row: Row) -> None:
-        """Add one row."""
+        """Add one row; raises `ValueError` once the table has been read or closed."""
+        if self._closed:
+            raise ValueError(f"the table of {self.row_type.__name__} is closed")
         self._pending.append(row)
         self._rows += 1
         if len(self._pending) >= _FLUSH_ROWS:
@@ -91,8 +96,9 @@ class Table(Generic[Row]):
         self._writer.write_batch(batch)
 
     def close(self) -> None:
-        """Write what is pending; the table can still be iterated."""
+        """Write what is pending; from now on the table can be read only."""
         self._flush()
+        self._closed = True
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -100,7 +106,7 @@ class Table(Generic[Row]):
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as Arrow record batches, in the order in which they were appended."""
         self.close()
-        if self._path is None or not self._path.exists():
+        if self._path is None or not self._rows:
             yield from self._batches
             return
         with pa.memory_map(str(self._path)) as source:

@@ -1,0 +1,111 @@
+"""The command line: parses arguments, calls the pipeline, turns the outcome into an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from analyzer import __version__, pipeline
+from analyzer.core.errors import AnalyzerError
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+_PIPE_CLOSED = 141  # 128 + SIGPIPE
+
+
+class _Guard(TyperGroup):
+    """Runs a command; an expected error becomes one line on standard error and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a defect of the tool still raises, so that it can be reported."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # here, where a closed pipe can still be handled, not at interpreter exit
+        except AnalyzerError as error:
+            typer.echo(f"storage-analyzer: {error}", err=True)
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            typer.echo("storage-analyzer: interrupted", err=True)
+            raise typer.Exit(_INTERRUPTED) from None
+        except BrokenPipeError:
+            # what is still buffered has no reader: without this the interpreter would complain at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(_PIPE_CLOSED) from None
+        return result
+
+
+app = typer.Typer(
+    cls=_Guard,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class ListFormat(StrEnum):
+    """How a list is printed."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"storage-analyzer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def storage_analyzer(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Is this storage consistent, durable and fairly shared; if not, who is to blame, and what do I change?
+
+    \b
+    Exit codes:
+      0  clean
+      1  findings at or above the level of --fail-on
+      2  bad usage or bad input
+      3  nothing to check in the input
+      4  something that was asked could not be judged
+    """
+
+
+@app.command()
+def rules(
+    output: Annotated[ListFormat, typer.Option("--format", help="What to print.")] = ListFormat.TERMINAL,
+) -> None:
+    """List every rule: id, severity and what a finding says.
+
+    \b
+    Examples:
+      storage-analyzer rules
+      storage-analyzer rules --format json
+    """
+    typer.echo(pipeline.list_rules(as_json=output is ListFormat.JSON), nl=False)
+
+
+@app.command(short_help="Explain one rule, with examples and what to do.")
+def explain(
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="Id of a rule, as `rules` lists it.")],
+) -> None:
+    """Explain one rule: what it checks, why it matters, when it is wrong, what to do, with examples.
+
+    \b
+    Examples:
+      storage-analyzer explain lock-long-wait
+    """
+    typer.echo(pipeline.explain(rule, decorated=sys.stdout.isatty()), nl=False)
+
+
+def main() -> None:
+    """Entry point of the console command `storage-analyzer` and of `python -m analyzer`."""
+    app(prog_name="storage-analyzer")
