@@ -132,6 +132,10 @@ class Tables:
             self._tables[row_type] = Table(row_type, path)
         return self._tables[row_type]
 
+    def all(self) -> list[Table[Any]]:
+        """Every table that somebody has written to or asked for, in order of row type name."""
+        return [self._tables[t] for t in sorted(self._tables, key=lambda t: (t.__name__, t.__module__))]
+
     def close(self) -> None:
         """Write what is pending in every table."""
         for table in self._tables.values():
