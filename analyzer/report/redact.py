@@ -48,19 +48,34 @@ CATEGORIES = {
     "clientid": "clientid",
     "clientids": "clientid",
 }
-SUBJECTS = {"client": "client", "file": "file", "server": "host", "connection": "host", "capture": "capture",
-             "session": "session", "owner": "owner", "host": "host"}
+#: Kinds of subjects whose token isn't called as the kind.
+SUBJECTS = {"server": "host", "connection": "host"}
 
 #: Words of the report's own language: a name that equals one of them tells nothing, and masking it would
 #: only spoil the sentences.
-_OWN_WORDS = KINDS | frozenset(
-    """server client file capture session owner operation connection lock locks hold wait back-off data
-    eof ok fail info critical high medium low upheld violated unknown nfs tcp udp linux unlock expired lost
-    restart upgrade downgrade the and for with from was were not its own that""".split()
-)
+_OWN_WORDS = KINDS | {
+    "server", "client", "file", "capture", "session", "owner", "operation",
+    "connection", "lock", "locks", "hold", "wait", "back-off", "data", "eof", "ok", "fail",
+    "info", "critical", "high", "medium", "low", "upheld", "violated", "unknown", "nfs",
+    "tcp", "udp", "linux", "unlock", "expired", "lost", "restart", "upgrade", "downgrade",
+    "the", "and", "for", "with", "from", "was", "were", "not", "its", "own", "that",
+}  # fmt: skip
 #: Fields that hold our own words only.
-_EXEMPT = frozenset({"rule", "id", "docs", "op", "kind", "status", "lock_type", "ended", "references",
-                     "documentation", "version"})
+_EXEMPT = frozenset(
+    {
+        "rule",
+        "id",
+        "docs",
+        "op",
+        "kind",
+        "status",
+        "lock_type",
+        "ended",
+        "references",
+        "documentation",
+        "version",
+    }
+)
 #: Fields whose paths are advice (`/etc/nfs.conf`), not something that was seen.
 _ADVICE = frozenset({"remedy"})
 
@@ -178,7 +193,9 @@ class Redactor:
             return self._token(*self._whole.known[text])
         pieces = [(text, False)]  # (piece, is it a token)
         for stage in self._stages(field):
-            pieces = [p for piece in pieces for p in ([piece] if piece[1] else self._replace(piece[0], stage))]
+            pieces = [
+                p for piece in pieces for p in ([piece] if piece[1] else self._replace(piece[0], stage))
+            ]
         return "".join(piece for piece, _ in pieces)
 
     def _stages(self, field: str) -> list[Stage]:

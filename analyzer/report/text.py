@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 Value = TypeVar("Value")
 
@@ -22,8 +22,15 @@ Change = Callable[[str, str], str]
 
 #: Fields that may hold several lines; a newline elsewhere is shown as an escape.
 MULTILINE = frozenset({"explanation", "remedy", "documentation"})
-_LIMITS = {"explanation": 4000, "remedy": 4000, "documentation": 4000, "title": 700, "verdict": 4000,
-           "text": 700, "reason": 700}
+_LIMITS = {
+    "explanation": 4000,
+    "remedy": 4000,
+    "documentation": 4000,
+    "title": 700,
+    "verdict": 4000,
+    "text": 700,
+    "reason": 700,
+}
 _LIMIT = 300
 _MAX_MARKS = 3
 #: control, format (bidi and zero-width marks), surrogate, private use, unassigned, line and paragraph
@@ -68,9 +75,9 @@ def cleaned(text: str, name: str) -> str:
 def map_text(value: Value, change: Change, name: str = "") -> Value:
     """The same shape (dataclasses, tuples, mappings) with every text changed; enums stay as they are."""
     changed: Any = value
-    if isinstance(value, enum.Enum) or value is None or isinstance(value, int | float):
-        return value
-    if isinstance(value, str):
+    if isinstance(value, enum.Enum):
+        pass
+    elif isinstance(value, str):
         changed = change(value, name)
     elif isinstance(value, tuple):
         changed = tuple(map_text(item, change, name) for item in value)
@@ -79,10 +86,10 @@ def map_text(value: Value, change: Change, name: str = "") -> Value:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value)]
         changed = type(value)(**{n: map_text(getattr(value, n), change, n) for n in names})
-    return changed
+    return cast(Value, changed)
 
 
-def duration(ns: int | float) -> str:
+def duration(ns: float) -> str:
     """A time span with three significant digits and its unit: `7.01 s`, `830 µs`, `2 min 5 s`."""
     ns = int(ns)
     if ns < 0:

@@ -107,7 +107,9 @@ def build_timelines(
     timelines = []
     waits, holds = _waits_of(tables, set(chosen)), _holds_of(tables, set(chosen))
     for key in chosen:
-        timeline = _timeline(key, files[key], waits[key], holds[key], labels, end_ns, share)
+        timeline = _timeline(
+            key, files[key], waits[key], holds[key], labels=labels, end_ns=end_ns, share=share
+        )
         left_out["lock segments"] += timeline.left_out
         timelines.append(timeline)
     return tuple(timelines)
@@ -176,6 +178,7 @@ def _timeline(
     file: _File,
     waits: list[LockWait],
     holds: list[LockHold],
+    *,
     labels: Labels,
     end_ns: int,
     share: int,

@@ -21,22 +21,26 @@ def paragraph(outcome: Outcome, coverage: Coverage) -> str:
 def _main(outcome: Outcome, coverage: Coverage) -> str:
     if outcome.findings:
         worst = outcome.findings[0]
-        title = visible(worst.title, 400)
-        return f"{_sentence(title)} That is the worst ({worst.severity}, {worst.confidence} confidence)."
+        title = visible(worst.title, 400).strip().rstrip(".")
+        return f"{title[:1].upper()}{title[1:]} ({worst.severity}, {worst.confidence} confidence)."
     counts = Counter(j.verdict for j in outcome.judgements)
     if not counts[Verdict.UPHELD]:
         if counts[Verdict.UNKNOWN]:
             return "Nothing could be judged: this is no all-clear."
         return "Nothing to judge: the input holds nothing that a rule looks at."
     seen = _seen(coverage)
-    fine = f"{plural(counts[Verdict.UPHELD], 'rule')} looked{f' at {seen}' if seen else ''} and found no fault"
+    fine = (
+        f"{plural(counts[Verdict.UPHELD], 'rule')} looked{f' at {seen}' if seen else ''} and found no fault"
+    )
     if counts[Verdict.UNKNOWN] or coverage.degraded:
         return f"{fine}, but this is no all-clear."
     return f"{fine}."
 
 
 def _seen(coverage: Coverage) -> str:
-    parts = [f"{number(n)} {noun}" for noun, n in coverage.seen.items() if noun in ("operations", "clients")]
+    parts = [
+        f"{number(n)} {noun}" for noun, n in coverage.seen.items() if noun in ("operations", "clients")
+    ]
     if coverage.first_ns is not None and coverage.last_ns is not None and parts:
         parts[-1] += f" over {duration(coverage.last_ns - coverage.first_ns)}"
     return " of ".join(parts)
@@ -49,7 +53,7 @@ def _rest(outcome: Outcome) -> list[str]:
     counts = Counter(f.severity for f in outcome.findings)
     levels = ", ".join(f"{number(counts[s])} {s}" for s in sorted(Severity, reverse=True) if counts[s])
     rules = len({f.rule for f in outcome.findings})
-    return [f"In all {plural(len(outcome.findings), 'finding')} of {plural(rules, 'rule')}: {levels}."]
+    return [f"{plural(len(outcome.findings), 'finding')} of {plural(rules, 'rule')} in all: {levels}."]
 
 
 def _unknown(outcome: Outcome) -> list[str]:
@@ -71,7 +75,7 @@ def incomplete(coverage: Coverage) -> list[str]:
         else "confidence is lowered"
     )
     lost = losses(coverage)
-    return [f"The answers are incomplete{f' ({lost})' if lost else ''}: {effect}."]
+    return [f"Answers are incomplete{f' ({lost})' if lost else ''}: {effect}."]
 
 
 def losses(coverage: Coverage) -> str:
@@ -87,8 +91,3 @@ def losses(coverage: Coverage) -> str:
 def worst(findings: tuple[Finding, ...]) -> Severity | None:
     """The severity of the worst finding, None if there is none."""
     return max((f.severity for f in findings), default=None)
-
-
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?", "…")) else ".")

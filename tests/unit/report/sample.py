@@ -60,8 +60,17 @@ class Names:
         """Everything that `--redact` has to hide, the host names and base names too."""
         hosts = tuple(word for identity in self.identities for word in identity.split() if "." in word[6:])
         parts = ("data.db", "index.lock", "trainer-b.corp.example", "10.20.30.1", "0x6b1c", "a1b2c3d4")
-        return (self.capture, self.path, self.path2, *self.identities, *self.labels, self.owner,
-                self.extra, *hosts, *parts)
+        return (
+            self.capture,
+            self.path,
+            self.path2,
+            *self.identities,
+            *self.labels,
+            self.owner,
+            self.extra,
+            *hosts,
+            *parts,
+        )
 
 
 def hostile_names(attack: str) -> Names:
@@ -97,7 +106,9 @@ def fill(tables: Tables, names: Names) -> None:
 
 
 def _locks(tables: Tables, names: Names, keys: list[str]) -> None:
-    def hold(who: int, handle: str, path: str, start: float, end: float | None, span: tuple[int, int]) -> None:
+    def hold(
+        who: int, handle: str, path: str, start: float, end: float | None, span: tuple[int, int]
+    ) -> None:
         frame = int(start * 100)
         tables.of(LockHold).append(
             LockHold(ENDPOINT, keys[who], names.owner, handle, path, span[0], span[1], "write",
@@ -135,7 +146,15 @@ def _locks(tables: Tables, names: Names, keys: list[str]) -> None:
 
 
 def _service(tables: Tables, names: Names, keys: list[str]) -> None:
-    base = {"READ": 900, "WRITE": 2400, "GETATTR": 210, "LOCK": 700, "OPEN": 1100, "COMMIT": 48000, "CLOSE": 400}
+    base = {
+        "READ": 900,
+        "WRITE": 2400,
+        "GETATTR": 210,
+        "LOCK": 700,
+        "OPEN": 1100,
+        "COMMIT": 48000,
+        "CLOSE": 400,
+    }
     for client in ("", *keys):
         for i, (op, micros) in enumerate(base.items()):
             count = (9000 - 1200 * i) // (1 if client == "" else 4)
@@ -155,7 +174,9 @@ def _service(tables: Tables, names: Names, keys: list[str]) -> None:
                                       ("DELAY", "OPEN", 60, 64), ("BADSESSION", "SEQUENCE", 40, 40)):  # fmt: skip
             if low <= second <= high:
                 count = 1 + second % 4
-                tables.of(RateRow).append(RateRow(T0 + second * S, S, op, status, count, 700_000, 2_000_000))
+                tables.of(RateRow).append(
+                    RateRow(T0 + second * S, S, op, status, count, 700_000, 2_000_000)
+                )
 
 
 def outcome(names: Names) -> Outcome:
@@ -200,10 +221,14 @@ def outcome(names: Names) -> Outcome:
     judgements = [
         Judgement(r, Verdict.VIOLATED, sum(f.rule == r for f in findings)) for r in sorted(counted)
     ]
-    judgements += [Judgement(r, Verdict.UPHELD) for r in ("conflicting-grants", "deadlock", "lease-gap", "stalls")]
+    judgements += [
+        Judgement(r, Verdict.UPHELD) for r in ("conflicting-grants", "deadlock", "lease-gap", "stalls")
+    ]
     judgements += [
         Judgement("recall-slow", Verdict.NOT_EXERCISED, reason="no recall operation was seen"),
-        Judgement("tiny-io", Verdict.UNKNOWN, reason=f"the rule failed: ValueError: {names.path} (check, line 9)"),
+        Judgement(
+            "tiny-io", Verdict.UNKNOWN, reason=f"the rule failed: ValueError: {names.path} (check, line 9)"
+        ),
     ]
     return Outcome(tuple(findings), tuple(sorted(judgements, key=lambda j: j.rule)))
 
