@@ -18,7 +18,9 @@ from analyzer.report.view import ReportView
 _SHOWN = 20
 _REFERENCES = 6
 _WAITS = 20
-_PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>()#+!|~$])")
+_PUNCTUATION = re.compile(r"([\\`*_\[\]<>!|~$])|^(?=[#+-])")
+#: what viewers turn into a mention, an issue, or a mail address
+_REFERENCE = re.compile(r"(@|#(?=\d))")
 _AUTOLINK = re.compile(r"(?i)(?:(?<=https)|(?<=http)|(?<=ftp)|(?<=mailto)|(?<=xmpp)):|(?<=\bwww)\.")
 
 
@@ -39,9 +41,17 @@ def render(view: ReportView) -> str:
 def escape(text: str) -> str:
     """Text as itself on one line, also in a table cell."""
     text = " ".join(text.split("\n")).replace("&", "&amp;")
-    text = _PUNCTUATION.sub(r"\\\1", text)
-    text = _AUTOLINK.sub(lambda m: "&#58;" if m[0] == ":" else "&#46;", text)
-    return text.replace("@", "&#64;")
+    text = _PUNCTUATION.sub(lambda m: "\\" + m[0], text)
+    text = _REFERENCE.sub(r"\1<!-- -->", text)
+    return _AUTOLINK.sub(lambda m: "&#58;" if m[0] == ":" else "&#46;", text)
+
+
+def prose(text: str) -> str:
+    """Like `escape`, with what stands between backticks as code spans."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return "".join(code(part) if i % 2 else escape(part) for i, part in enumerate(parts))
 
 
 def code(text: str) -> str:
@@ -63,7 +73,7 @@ def _coverage(view: ReportView) -> list[str]:
     if view.coverage.degraded:
         lines.append(f"- **Answers are incomplete**: {escape(losses(view.coverage))}")
     for note in view.coverage.notes:
-        remedy = f" To do: {escape(note.remedy)}." if note.remedy else ""
+        remedy = f" To do: {prose(note.remedy)}." if note.remedy else ""
         lines.append(f"- {escape(note.text)}.{remedy}")
     return ["## Coverage", "\n".join(lines)]
 
@@ -80,8 +90,8 @@ def _findings(view: ReportView) -> list[str]:
         if len(group) > _SHOWN:
             parts.append(f"and {plural(len(group) - _SHOWN, 'more finding')} of this rule")
         if worst.explanation:
-            parts.append(escape(worst.explanation))
-        parts.append(f"**What to do:** {escape(worst.remedy)} ({code(worst.docs)})")
+            parts.append(prose(worst.explanation))
+        parts.append(f"**What to do:** {prose(worst.remedy)} ({code(worst.docs)})")
     return parts
 
 
