@@ -81,19 +81,22 @@ class Chart:
     key: tuple[tuple[str, str], ...]  # css, label
 
 
-def references(refs: Sequence[str], limit: int = _REFERENCES) -> str:
-    """`a.pcap frames 202, 752` for references into one file, else the references themselves."""
+def references(refs: Sequence[str], limit: int = _REFERENCES, file: str | None = None) -> str:
+    """`a.pcap frames 202, 752` for references into one file, else the references themselves. The name
+    is left out if it is `file`: the only one that the report cites."""
     shown = refs[:limit]
     more = f" and {number(len(refs) - limit)} more" if len(refs) > limit else ""
     split = [r.rpartition("#") for r in shown]
-    files = {file for file, mark, _ in split if mark}
+    files = {name for name, mark, _ in split if mark}
     if shown and len(files) == 1 and all(mark for _, mark, _ in split):
+        name = files.pop()
         noun = "frame" if len(refs) == 1 else "frames"
-        return f"{files.pop()} {noun} {', '.join(place for _, _, place in split)}{more}"
+        places = f"{noun} {', '.join(place for _, _, place in split)}{more}"
+        return places if name == file else f"{name} {places}"
     return ", ".join(shown) + more
 
 
-def draw_timeline(timeline: Timeline, origin_ns: int) -> TimelineDrawing:
+def draw_timeline(timeline: Timeline, origin_ns: int, file: str | None = None) -> TimelineDrawing:
     """Place the segments of one file; the time axis covers just what is in it."""
     segments = [s for lane in timeline.lanes for s in lane.segments]
     first = min((s.start_ns for s in segments), default=origin_ns)
@@ -105,7 +108,9 @@ def draw_timeline(timeline: Timeline, origin_ns: int) -> TimelineDrawing:
     for lane in timeline.lanes:
         height = LANE_LABEL + lane.rows * LANE_ROW
         top = y + LANE_LABEL
-        bars = tuple(_segment_bar(s, lane.client, top, (first, last), origin_ns) for s in lane.segments)
+        bars = tuple(
+            _segment_bar(s, lane.client, top, (first, last, origin_ns), file) for s in lane.segments
+        )
         lanes.append(LaneDrawing(lane.client, y, height, bars))
         y += height + LANE_GAP
     sums: Counter[str] = Counter()
@@ -116,20 +121,22 @@ def draw_timeline(timeline: Timeline, origin_ns: int) -> TimelineDrawing:
     return TimelineDrawing(timeline, first - origin_ns, last - origin_ns, y, tuple(lanes), ticks, kinds)
 
 
-def _segment_bar(segment: Segment, client: str, y: float, window: tuple[int, int], origin_ns: int) -> Bar:
-    first, last = window
-    span = last - first
+def _segment_bar(
+    segment: Segment, client: str, y: float, window: tuple[int, int, int], file: str | None
+) -> Bar:
+    """`window` is first and last moment of the drawing, and the begin of the input."""
+    first, last, origin = window
     height, offset = SHAPE[segment.kind]
     length = duration(segment.end_ns - segment.start_ns)
-    begin, end = seconds(segment.start_ns - origin_ns), seconds(segment.end_ns - origin_ns)
     shown = f"at least {length}" if segment.open_end else length
     tip = (
-        f"{segment.kind} of {shown} by {client}\n{begin} to {end}\n{segment.detail}\n"
-        f"{references(segment.refs)}"
+        f"{segment.kind} of {shown} by {client}\n"
+        f"{seconds(segment.start_ns - origin)} to {seconds(segment.end_ns - origin)}\n"
+        f"{segment.detail}\n{references(segment.refs, file=file)}"
     )
     return Bar(
-        100 * (segment.start_ns - first) / span,
-        100 * (segment.end_ns - segment.start_ns) / span,
+        100 * (segment.start_ns - first) / (last - first),
+        100 * (segment.end_ns - segment.start_ns) / (last - first),
         y + segment.row * LANE_ROW + offset,
         height,
         segment.kind + (" open" if segment.open_end else ""),
@@ -239,7 +246,7 @@ def _latency(op: str, rows: list[RateRow], start: int, end: int) -> Chart:
     decades = range(low, high + 1)
     levels = tuple(Tick(level(10**d), _decade(d)) for d in decades if d > low and (high - d) % 2 == 0)
     key = (("mean", "mean"), ("range", "up to the maximum"))
-    return Chart(op, f"per {duration(width_ns)}", tuple(bars), time_ticks(0, end - start, 4), levels, key)
+    return Chart(op, f"per {duration(width_ns)}", tuple(bars), time_ticks(0, end - start, 5), levels, key)
 
 
 def distribution(row: LatencyRow, low_ns: int, high_ns: int) -> tuple[Bar, ...]:

@@ -30,6 +30,8 @@ MAX_FINDINGS_PER_RULE = 50
 MAX_EVIDENCE = 12
 MAX_FILTER_FRAMES = 200
 MAX_SEGMENT_ROWS = 100
+#: what needs attention comes first
+_ORDER = (Verdict.VIOLATED, Verdict.UNKNOWN, Verdict.NOT_EXERCISED, Verdict.UPHELD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class Group:
 def render(view: ReportView) -> str:
     """The whole page."""
     css, script = _asset("report.css"), _asset("report.js")
-    drawings = [charts.draw_timeline(t, view.start_ns) for t in view.timelines]
+    file = _only_file(view)
+    drawings = [charts.draw_timeline(t, view.start_ns, file) for t in view.timelines]
     overall = [row for row in view.latency if not row.client]
     low, high = _scale(view.latency)
     return (
@@ -60,12 +63,14 @@ def render(view: ReportView) -> str:
         .get_template("report.html.j2")
         .render(
             view=view,
+            only_file=file,
             css=Markup(css),
             script=Markup(script),
             policy=_policy(css, script),
             state=_state(view),
             severities=_severities(view),
             verdicts=[(v, sum(j.verdict is v for j in view.judgements)) for v in Verdict],
+            judgements=sorted(view.judgements, key=lambda j: _ORDER.index(j.verdict)),
             groups=[_group(rule, found, view) for rule, found in view.by_rule().items()],
             drawings=drawings,
             latency=overall,
@@ -167,6 +172,13 @@ def _group(rule: str, found: list[Finding], view: ReportView) -> Group:
         for file, numbers in sorted(frames.items())
     )
     return Group(rule, view.rule_title(rule), found[0], shown, len(found) - len(shown), filters)
+
+
+def _only_file(view: ReportView) -> str | None:
+    """The name of the file that all evidence is in, None if there are several."""
+    cited = [r for f in view.findings for r in f.evidence] + [r for w in view.waits for r in w.evidence]
+    files = {file for file, mark, _ in (r.rpartition("#") for r in cited) if mark}
+    return files.pop() if len(files) == 1 else None
 
 
 def _scale(rows: tuple[LatencyRow, ...]) -> tuple[int, int]:

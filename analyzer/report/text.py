@@ -108,11 +108,11 @@ def duration(ns: float) -> str:
     return f"{ns} ns"
 
 
-def seconds(ns: int) -> str:
-    """Seconds since the input began, to the microsecond: `5.503214 s`."""
+def seconds(ns: int, digits: int = 6) -> str:
+    """Seconds since the input began, cut (not rounded) to `digits` decimals: `5.503214 s`."""
     sign = "-" if ns < 0 else ""
-    ns = abs(ns)
-    return f"{sign}{ns // 10**9}.{ns % 10**9 // 1000:06d} s"
+    whole, part = divmod(abs(ns), 10**9)
+    return f"{sign}{whole}.{str(part).zfill(9)[:digits]} s"
 
 
 def utc(ns: int) -> str:

@@ -91,7 +91,8 @@ def build_view(
     left_out: dict[str, int] = {}
     start_ns, end_ns = _span(coverage, tables)
     outcome = Outcome(map_text(outcome.findings, mask), map_text(outcome.judgements, mask))
-    coverage = map_text(coverage, mask)
+    names = tuple(path.rsplit("/", 1)[-1] for path in coverage.inputs)  # no path of the machine
+    coverage = map_text(replace(coverage, inputs=names), mask)
     view = ReportView(
         version=version,
         title=mask(title, "title"),
