@@ -74,6 +74,7 @@ def render(view: ReportView) -> str:
             groups=[_group(rule, found, view) for rule, found in view.by_rule().items()],
             drawings=drawings,
             latency=overall,
+            many_servers=len({row.endpoint for row in view.latency}) > 1,
             latency_by_client=[row for row in view.latency if row.client],
             scale=(low, high),
             status_charts=charts.status_charts(view.rates, view.start_ns, view.end_ns),
