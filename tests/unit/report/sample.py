@@ -127,18 +127,20 @@ def _locks(tables: Tables, names: Names, keys: list[str]) -> None:
     first = ("a1b2c3d4" * 4, names.path)
     second = ("ffee0011" * 4, names.path2)
 
-    def hold(who: int, file: tuple[str, str], start: float, end: float | None, *span: int) -> None:
-        frame = int(start * 100)
+    def hold(who: int, file: tuple[str, str], start: float, end: float | None, span: str) -> None:
+        frame = round(start * 100)
+        offset, length = map(int, span.split())
         tables.of(LockHold).append(
             LockHold(
                 ENDPOINT,
                 keys[who],
                 names.owner,
                 *file,
-                *span,
+                offset,
+                length,
                 "write",
-                T0 + int(start * S),
-                None if end is None else T0 + int(end * S),
+                T0 + round(start * S),
+                None if end is None else T0 + round(end * S),
                 "open" if end is None else "unlock",
                 ref(names, frame),
                 None if end is None else ref(names, frame + 40),
@@ -159,33 +161,33 @@ def _locks(tables: Tables, names: Names, keys: list[str]) -> None:
                 100,
                 "write",
                 True,
-                T0 + int(asked * S),
-                T0 + int((asked + total) * S),
-                T0 + int((asked + total) * S),
+                T0 + round(asked * S),
+                T0 + round((asked + total) * S),
+                T0 + round((asked + total) * S),
                 1 if notified else 4,
-                int(held * S),
-                int(queue * S),
-                int(backoff * S),
+                round(held * S),
+                round(queue * S),
+                round(backoff * S),
                 notified,
                 keys[holder],
                 names.owner,
-                T0 + int((asked + held) * S),
-                tuple(ref(names, int((asked + d) * 100)) for d in (0, held, total)),
+                T0 + round((asked + held) * S),
+                tuple(ref(names, round((asked + d) * 100)) for d in (0, held, total)),
             )
         )
 
-    hold(0, first, 1.2, 7.52, 0, 100)
+    hold(0, first, 1.2, 7.52, "0 100")
     wait(1, 0, first, 2.02, 5.50, 0, 1.51)
-    hold(1, first, 9.03, 22.4, 0, 100)
-    hold(2, first, 3.0, 31.0, 4096, 100)
+    hold(1, first, 9.03, 22.4, "0 100")
+    hold(2, first, 3.0, 31.0, "4096 100")
     wait(0, 1, first, 12.0, 10.4, 0, 2.6)
-    hold(0, first, 25.0, 39.9, 0, 100)
-    hold(0, first, 26.0, 36.0, 200, -1)
+    hold(0, first, 25.0, 39.9, "0 100")
+    hold(0, first, 26.0, 36.0, "200 -1")
     wait(1, 0, first, 28.0, 11.9, 3.1, 0.4)
-    hold(1, first, 43.4, None, 0, 100)
+    hold(1, first, 43.4, None, "0 100")
     for turn in range(60):
         start = 45 + turn * 0.7
-        hold(2 + turn % 2, second, start, start + 0.6, 0, -1)
+        hold(2 + turn % 2, second, start, start + 0.6, "0 -1")
         wait(2 + (turn + 1) % 2, 2 + turn % 2, second, start + 0.1, 0.5, 0, 0.1)
 
 
@@ -248,13 +250,13 @@ def outcome(names: Names) -> Outcome:
             subject=subject,
             title=title,
             evidence=tuple(ref(names, f) for f in frames),
-            when=(T0 + int(at * S), T0 + int((at + span) * S)),
+            when=(T0 + round(at * S), T0 + round((at + span) * S)),
             explanation=more.get("explanation", ""),
             remedy=more.get(
                 "remedy", "Shorten the critical section, or set `locktimeout` in the application."
             ),
             docs=f"docs/rules/{rule}.md",
-            facts={"wait_ns": int(span * S), "path": names.path},
+            facts={"wait_ns": round(span * S), "path": names.path},
         )
 
     first = Subject("client", "key-0-" + names.identities[0], a)
@@ -268,9 +270,9 @@ def outcome(names: Names) -> Outcome:
             "and wrote 3 times after it",
             *(4010, 4044, 4101),
             when="40.1 6.2",
-            explanation=f"The reclaim was refused with NO_GRACE.\nThe writes went to {names.extra} as well.",
-            remedy="Raise the grace period above the longest lease: `Grace_Period = 90;` in the NFSv4 block "
-            "of /etc/ganesha/ganesha.conf, then restart the server.",
+            explanation=f"The reclaim was refused with NO_GRACE.\nThe writes went to {names.extra}.",
+            remedy="Raise the grace period above the longest lease: `Grace_Period = 90;` in the NFSv4 "
+            "block of /etc/ganesha/ganesha.conf, then restart the server.",
         ),
         make(
             "lock-long-wait",
