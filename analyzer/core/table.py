@@ -109,13 +109,17 @@ class Table(Generic[Row]):
                 yield reader.get_batch(index)
 
     def __iter__(self) -> Iterator[Row]:
-        lists = [n for n in self._names if pa.types.is_list(self.schema.field(n).type)]
         for batch in self.batches():
-            for record in batch.to_pylist():
-                for name in lists:
-                    if record[name] is not None:
-                        record[name] = tuple(record[name])
-                yield self.row_type(**record)
+            yield from self.rows_of(batch)
+
+    def rows_of(self, batch: pa.RecordBatch) -> Iterator[Row]:
+        """The rows of one record batch of this table."""
+        lists = [n for n in self._names if pa.types.is_list(self.schema.field(n).type)]
+        for record in batch.to_pylist():
+            for name in lists:
+                if record[name] is not None:
+                    record[name] = tuple(record[name])
+            yield self.row_type(**record)
 
 
 class Tables:

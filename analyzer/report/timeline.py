@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analyzer.analysis.clients import ClientRow
 from analyzer.analysis.locks import LockHold, LockWait
-from analyzer.core.table import Tables
+from analyzer.core.table import Table, Tables
+from analyzer.report.longest import Numbers, Score, span, top
 from analyzer.report.text import byte_range, duration
-
-Item = TypeVar("Item")
 
 MAX_FILES = 20
 MAX_SEGMENTS = 10_000
@@ -84,8 +84,8 @@ class Labels:
 class _File:
     waits: int = 0
     waited_ns: int = 0
+    holds: int = 0
     clients: int = 0
-    name: str = ""
 
 
 Key = tuple[str, str]  # endpoint, object
@@ -101,15 +101,12 @@ def build_timelines(
     )
     left_out["files with shared locks"] = len(files) - len(chosen)
     left_out["lock segments"] = 0
-    if not chosen:
-        return ()
-    share = MAX_SEGMENTS // len(chosen)
     timelines = []
-    waits, holds = _waits_of(tables, set(chosen)), _holds_of(tables, set(chosen))
     for key in chosen:
-        timeline = _timeline(
-            key, files[key], waits[key], holds[key], labels=labels, end_ns=end_ns, share=share
-        )
+        share = MAX_SEGMENTS // len(chosen)
+        waits = top(tables.of(LockWait), _of(key, "asked_ns", "last_ns"), share)
+        holds = top(tables.of(LockHold), _of(key, "start_ns", "end_ns"), share)
+        timeline = _timeline(key, files[key], waits, holds, labels=labels, end_ns=end_ns, share=share)
         left_out["lock segments"] += timeline.left_out
         timelines.append(timeline)
     return tuple(timelines)
@@ -118,59 +115,42 @@ def build_timelines(
 def _contended(tables: Tables) -> dict[Key, _File]:
     """Files that a client waited for, or whose locks were held by at least two clients."""
     files: dict[Key, _File] = defaultdict(_File)
-    for wait in tables.of(LockWait):
-        file = files[(wait.endpoint, wait.object)]
-        file.waits += 1
-        file.waited_ns += max(0, wait.last_ns - wait.asked_ns)
-        file.name = wait.path or file.name
-    batches = [b.select(["endpoint", "object", "client"]) for b in tables.of(LockHold).batches()]
-    if batches:
-        grouped = pa.Table.from_batches(batches).group_by(["endpoint", "object"])
-        counted = grouped.aggregate([("client", "count_distinct")])
-        for row in counted.filter(pc.greater(counted["client_count_distinct"], 1)).to_pylist():
-            files[(row["endpoint"], row["object"])].clients = row["client_count_distinct"]
+    for row in _grouped(tables.of(LockWait), "asked_ns", "last_ns", [("span", "sum"), ("span", "count")]):
+        file = files[(row["endpoint"], row["object"])]
+        file.waits, file.waited_ns = row["span_count"], row["span_sum"]
+    for row in _grouped(
+        tables.of(LockHold), "start_ns", "end_ns", [("span", "count"), ("client", "count_distinct")]
+    ):
+        key = (row["endpoint"], row["object"])
+        if row["client_count_distinct"] > 1 or key in files:
+            files[key].holds, files[key].clients = row["span_count"], row["client_count_distinct"]
     return files
 
 
-def _waits_of(tables: Tables, chosen: set[Key]) -> dict[Key, list[LockWait]]:
-    """The longest waits for each of the chosen files, as many as a timeline can show."""
-    return _longest(
-        ((w.endpoint, w.object), w.last_ns - w.asked_ns, w)
-        for w in tables.of(LockWait)
-        if (w.endpoint, w.object) in chosen
-    )
+def _grouped(table: Table[Any], start: str, end: str, sums: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Sums over the rows of each file; `span` is the length of a row in ns."""
+    columns = ["endpoint", "object", "client"]
+    batches = [
+        pa.record_batch(
+            [*(b.column(c) for c in columns), pa.array(span(b, start, end))], [*columns, "span"]
+        )
+        for b in table.batches()
+    ]
+    if not batches:
+        return []
+    found = pa.Table.from_batches(batches).group_by(["endpoint", "object"]).aggregate(sums).to_pylist()
+    return cast(list[dict[str, Any]], found)
 
 
-def _holds_of(tables: Tables, chosen: set[Key]) -> dict[Key, list[LockHold]]:
-    """The longest holds on each of the chosen files; a hold without end counts as longest."""
-    wanted = pa.array(sorted({key[1] for key in chosen}), type=pa.string())
+def _of(key: Key, start: str, end: str) -> Score:
+    """Scores the rows of one file by their length."""
 
-    def holds() -> Iterator[tuple[Key, int, LockHold]]:
-        for batch in tables.of(LockHold).batches():
-            mask = pc.is_in(batch.column("object"), value_set=wanted)
-            for record in batch.filter(mask).to_pylist():
-                hold = LockHold(**record)
-                key = (hold.endpoint, hold.object)
-                if key in chosen:
-                    length = 2**62 if hold.end_ns is None else hold.end_ns - hold.start_ns
-                    yield key, length, hold
+    def score(batch: pa.RecordBatch) -> Numbers:
+        ours = pc.and_(pc.equal(batch.column("object"), key[1]), pc.equal(batch.column("endpoint"), key[0]))
+        mask = np.asarray(ours.to_numpy(zero_copy_only=False))
+        return np.where(mask, span(batch, start, end), -1)
 
-    return _longest(holds())
-
-
-def _longest(items: Iterator[tuple[Key, int, Item]]) -> dict[Key, list[Item]]:
-    """For each key its longest items, at most `MAX_SEGMENTS`; of equally long ones the first seen."""
-    heaps: dict[Key, list[tuple[int, int, Item]]] = defaultdict(list)
-    for order, (key, length, item) in enumerate(items):
-        heap = heaps[key]
-        if len(heap) < MAX_SEGMENTS:
-            heapq.heappush(heap, (length, -order, item))
-        elif (length, -order) > heap[0][:2]:
-            heapq.heapreplace(heap, (length, -order, item))
-    found: dict[Key, list[Item]] = defaultdict(list)
-    for key, heap in heaps.items():
-        found[key] = [item for _, _, item in sorted(heap, key=lambda entry: (-entry[0], -entry[1]))]
-    return found
+    return score
 
 
 def _timeline(
@@ -196,11 +176,11 @@ def _timeline(
         by_client[labels.name(wait.endpoint, wait.client)] += pieces
     for hold in holds[:room]:
         by_client[labels.name(hold.endpoint, hold.client)].append(_hold_segment(hold, end_ns))
-    dropped += len(holds) - min(room, len(holds))
+    dropped += file.holds - min(room, len(holds))
     names = sorted(by_client, key=lambda c: (min(s.start_ns for s in by_client[c]), c))
     dropped += sum(len(by_client[name]) for name in names[MAX_LANES:])
     lanes = tuple(_lane(name, by_client[name]) for name in names[:MAX_LANES])
-    path = next((h.path for h in holds if h.path), "") or file.name
+    path = next((row.path for row in [*waits, *holds] if row.path), None)
     return Timeline(key[0], path or key[1], file.waits, file.waited_ns, lanes, dropped)
 
 

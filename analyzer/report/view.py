@@ -7,9 +7,12 @@ input's clock; renderers show them relative to `start_ns`.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from analyzer.analysis.clients import ClientRow
 from analyzer.analysis.latency import LatencyRow, RateRow
@@ -18,6 +21,7 @@ from analyzer.core.coverage import Coverage
 from analyzer.core.finding import Finding, Judgement, Severity
 from analyzer.core.rule import Outcome, Rule
 from analyzer.core.table import Tables
+from analyzer.report.longest import Numbers, numbers, span, top
 from analyzer.report.redact import Redactor
 from analyzer.report.text import cleaned, map_text
 from analyzer.report.timeline import Labels, Timeline, build_timelines
@@ -137,67 +141,69 @@ def _clients(tables: Tables, left_out: dict[str, int]) -> tuple[ClientRow, ...]:
     """The busiest clients, in order of label."""
     table = tables.of(ClientRow)
     left_out["clients"] = max(0, len(table) - MAX_CLIENTS)
-    busiest = heapq.nlargest(MAX_CLIENTS, table, key=lambda r: (r.operations, r.label, r.endpoint))
-    return tuple(sorted(busiest, key=lambda r: (r.label, r.endpoint)))
+    busiest = top(table, lambda batch: numbers(batch, "operations"), MAX_CLIENTS)
+    return tuple(sorted(busiest, key=lambda r: (r.label, r.endpoint, r.client)))
 
 
 def _waits(tables: Tables, labels: Labels, left_out: dict[str, int]) -> tuple[LockWait, ...]:
     """The longest waits, longest first."""
     table = tables.of(LockWait)
     left_out["waits"] = max(0, len(table) - MAX_WAITS)
-    longest = heapq.nsmallest(
-        MAX_WAITS, table, key=lambda w: (w.asked_ns - w.last_ns, w.asked_ns, w.client, w.object, w.offset)
-    )
+    longest = top(table, lambda batch: span(batch, "asked_ns", "last_ns"), MAX_WAITS)
     return tuple(
         replace(
             wait,
             client=labels.name(wait.endpoint, wait.client),
-            holder_client=None
-            if wait.holder_client is None
-            else labels.name(wait.endpoint, wait.holder_client),
+            holder_client=labels.name(wait.endpoint, wait.holder_client) if wait.holder_client else None,
         )
         for wait in longest
     )
 
 
 def _latency(tables: Tables, labels: Labels, left_out: dict[str, int]) -> tuple[LatencyRow, ...]:
-    """Rows over all clients first, then those of single clients with the highest 99th percentile."""
+    """Rows over all clients first, by count; then those of single clients with the highest p99."""
     table = tables.of(LatencyRow)
-    left_out["latency rows"] = max(0, len(table) - MAX_LATENCY)
-    rows = heapq.nsmallest(
-        MAX_LATENCY,
-        table,
-        key=lambda r: (r.client != "", -r.p99_ns if r.client else -r.count, r.op, r.endpoint, r.client),
-    )
+
+    def scored(batch: pa.RecordBatch, name: str, overall: bool) -> Numbers:
+        of_all = np.asarray(pc.equal(batch.column("client"), "").to_numpy(zero_copy_only=False))
+        return np.where(of_all == overall, numbers(batch, name), -1)
+
+    rows = top(table, lambda batch: scored(batch, "count", True), MAX_LATENCY)
+    rows += top(table, lambda batch: scored(batch, "p99_ns", False), MAX_LATENCY - len(rows))
+    left_out["latency rows"] = len(table) - len(rows)
     return tuple(replace(r, client=labels.name(r.endpoint, r.client) if r.client else "") for r in rows)
 
 
 def _rates(tables: Tables) -> tuple[RateRow, ...]:
     """Rates in at most `MAX_INTERVALS` intervals of equal width, merged from narrower ones."""
-    table = tables.of(RateRow)
-    if not len(table):
+    batches = list(tables.of(RateRow).batches())
+    if not batches:
         return ()
-    first = min(row.start_ns for row in table)
-    last = max(row.start_ns + row.width_ns for row in table)
-    width = max(row.width_ns for row in table)
-    while (last - first) > width * MAX_INTERVALS:
+    rows = pa.Table.from_batches(batches)
+    starts, widths = rows["start_ns"].to_numpy(), rows["width_ns"].to_numpy()
+    first, last, width = int(starts.min()), int((starts + widths).max()), max(1, int(widths.max()))
+    while last - first > width * MAX_INTERVALS:
         width *= 2
-    while True:
-        merged = _merge(table, first, width)
-        if len(merged) <= MAX_RATES or width >= last - first:
-            return merged
+    merged = _merge(rows, first, width)
+    while merged.num_rows > MAX_RATES and width < last - first:
         width *= 2
+        merged = _merge(rows, first, width)
+    found = []
+    for row in merged.to_pylist():
+        count, time = row["count_sum"], row["time_sum"]
+        mean = time // max(1, count)
+        found.append(RateRow(row["start"], width, row["op"], row["status"], count, mean, row["max_ns_max"]))
+    return tuple(found)
 
 
-def _merge(rows: Iterable[RateRow], first: int, width: int) -> tuple[RateRow, ...]:
-    sums: dict[tuple[int, str, str], list[int]] = {}
-    for row in rows:
-        start = first + (row.start_ns - first) // width * width
-        total = sums.setdefault((start, row.op, row.status), [0, 0, 0])
-        total[0] += row.count
-        total[1] += row.mean_ns * row.count
-        total[2] = max(total[2], row.max_ns)
-    return tuple(
-        RateRow(start, width, op, status, count, time // max(1, count), most)
-        for (start, op, status), (count, time, most) in sorted(sums.items())
+def _merge(rows: pa.Table, first: int, width: int) -> pa.Table:
+    """Sums by interval, operation and status, in that order."""
+    start = first + (rows["start_ns"].to_numpy() - first) // width * width
+    merged = (
+        rows.select(["op", "status", "count", "max_ns"])
+        .append_column("start", pa.array(start))
+        .append_column("time", pc.multiply(rows["mean_ns"], rows["count"]))
+        .group_by(["start", "op", "status"])
+        .aggregate([("count", "sum"), ("time", "sum"), ("max_ns", "max")])
     )
+    return merged.sort_by([("start", "ascending"), ("op", "ascending"), ("status", "ascending")])

@@ -235,34 +235,34 @@ def _service(tables: Tables, names: Names, keys: list[str]) -> None:
                 )
 
 
-def outcome(names: Names) -> Outcome:
-    """Findings of all severities, one rule with many, and judgements of all four verdicts."""
-    a, b, c, _ = names.labels
+def finding(
+    names: Names, rule: str, severity: Severity, subject: Subject, title: str, *frames: int, **more: str
+) -> Finding:
+    at, span = (float(x) for x in more.get("when", "2.02 7.01").split())
+    return Finding(
+        rule=rule,
+        severity=severity,
+        confidence=Confidence.HIGH,
+        subject=subject,
+        title=title,
+        evidence=tuple(ref(names, f) for f in frames),
+        when=(T0 + round(at * S), T0 + round((at + span) * S)),
+        explanation=more.get("explanation", ""),
+        remedy=more.get("remedy", "Shorten the critical section, or set `locktimeout` in the application."),
+        docs=f"docs/rules/{rule}.md",
+        facts={"wait_ns": round(span * S), "path": names.path},
+    )
 
-    def make(
-        rule: str, severity: Severity, subject: Subject, title: str, *frames: int, **more: str
-    ) -> Finding:
-        at, span = (float(x) for x in more.get("when", "2.02 7.01").split())
-        return Finding(
-            rule=rule,
-            severity=severity,
-            confidence=Confidence.HIGH,
-            subject=subject,
-            title=title,
-            evidence=tuple(ref(names, f) for f in frames),
-            when=(T0 + round(at * S), T0 + round((at + span) * S)),
-            explanation=more.get("explanation", ""),
-            remedy=more.get(
-                "remedy", "Shorten the critical section, or set `locktimeout` in the application."
-            ),
-            docs=f"docs/rules/{rule}.md",
-            facts={"wait_ns": round(span * S), "path": names.path},
-        )
+
+def findings_of(names: Names) -> list[Finding]:
+    """Findings of all severities, one rule with many."""
+    a, b, c, _ = names.labels
 
     first = Subject("client", "key-0-" + names.identities[0], a)
     third = Subject("client", "key-2-" + names.identities[2], c)
     findings = [
-        make(
+        finding(
+            names,
             "lock-lost",
             Severity.CRITICAL,
             first,
@@ -274,7 +274,8 @@ def outcome(names: Names) -> Outcome:
             remedy="Raise the grace period above the longest lease: `Grace_Period = 90;` in the NFSv4 "
             "block of /etc/ganesha/ganesha.conf, then restart the server.",
         ),
-        make(
+        finding(
+            names,
             "lock-long-wait",
             Severity.HIGH,
             Subject("client", "key-1-" + names.identities[1], b),
@@ -282,7 +283,8 @@ def outcome(names: Names) -> Outcome:
             "1.51 s of its own back-off after the release",
             *(202, 752, 903),
         ),
-        make(
+        finding(
+            names,
             "server-restart",
             Severity.HIGH,
             Subject("server", ENDPOINT),
@@ -291,7 +293,8 @@ def outcome(names: Names) -> Outcome:
             when="39.9 0.2",
             remedy="Find out why it restarted: `journalctl -u nfs-ganesha`.",
         ),
-        make(
+        finding(
+            names,
             "share-denied",
             Severity.LOW,
             third,
@@ -299,7 +302,8 @@ def outcome(names: Names) -> Outcome:
             6001,
             when="60 5",
         ),
-        make(
+        finding(
+            names,
             "metadata-storm",
             Severity.INFO,
             third,
@@ -309,7 +313,8 @@ def outcome(names: Names) -> Outcome:
         ),
     ]
     findings += [
-        make(
+        finding(
+            names,
             "lock-polling",
             Severity.MEDIUM,
             Subject("file", f"ffee001{n:x}" * 4, names.path2),
@@ -319,6 +324,12 @@ def outcome(names: Names) -> Outcome:
         )
         for n in range(14)
     ]
+    return findings
+
+
+def outcome(names: Names) -> Outcome:
+    """The findings, and judgements of all four verdicts."""
+    findings = findings_of(names)
     findings.sort(key=Finding.sort_key)
     counted = {f.rule for f in findings}
     judgements = [
