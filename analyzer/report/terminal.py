@@ -166,11 +166,11 @@ def _clip(text: Text, width: int, lines: int, console: Console) -> Text:
     wrapped = text.wrap(console, width)
     if len(wrapped) <= lines:
         return text
-    kept = list(wrapped)[:lines]
-    kept[-1].rstrip()
-    kept[-1].truncate(width - 1)
-    kept[-1].append("…")
-    return Text("\n").join(kept)
+    for line in wrapped:
+        line.rstrip()
+    last = Text(" ").join(wrapped[lines - 1 :])
+    last.truncate(width, overflow="ellipsis")
+    return Text("\n").join([*wrapped[: lines - 1], last])
 
 
 def _next_steps(groups: list[list[Finding]], console: Console) -> list[RenderableType]:

@@ -163,13 +163,13 @@ def _timeline(
     end_ns: int,
     share: int,
 ) -> Timeline:
-    """Waits come first in the share of segments; holds fill what is left. Long ones win."""
+    """Long segments win; a third of the share is kept for holds, for a wait means little without them."""
     by_client: dict[str, list[Segment]] = defaultdict(list)
     dropped = max(0, file.waits - len(waits))
     room = share
     for wait in waits:
         pieces = _wait_segments(wait, labels)
-        if len(pieces) > room:
+        if room - len(pieces) < min(len(holds), share // 3):
             dropped += len(pieces)
             continue
         room -= len(pieces)
@@ -180,7 +180,7 @@ def _timeline(
     names = sorted(by_client, key=lambda c: (min(s.start_ns for s in by_client[c]), c))
     dropped += sum(len(by_client[name]) for name in names[MAX_LANES:])
     lanes = tuple(_lane(name, by_client[name]) for name in names[:MAX_LANES])
-    path = next((row.path for row in [*waits, *holds] if row.path), None)
+    path = next((p for p in [*(w.path for w in waits), *(h.path for h in holds)] if p), None)
     return Timeline(key[0], path or key[1], file.waits, file.waited_ns, lanes, dropped)
 
 
