@@ -115,13 +115,17 @@ class Table(Generic[Row]):
                 yield reader.get_batch(index)
 
     def __iter__(self) -> Iterator[Row]:
-        lists = [n for n in self._names if pa.types.is_list(self.schema.field(n).type)]
         for batch in self.batches():
-            for record in batch.to_pylist():
-                for name in lists:
-                    if record[name] is not None:
-                        record[name] = tuple(record[name])
-                yield self.row_type(**record)
+            yield from self.rows_of(batch)
+
+    def rows_of(self, batch: pa.RecordBatch) -> Iterator[Row]:
+        """The rows of one record batch of this table."""
+        lists = [n for n in self._names if pa.types.is_list(self.schema.field(n).type)]
+        for record in batch.to_pylist():
+            for name in lists:
+                if record[name] is not None:
+                    record[name] = tuple(record[name])
+            yield self.row_type(**record)
 
 
 class Tables:
@@ -137,6 +141,10 @@ class Tables:
             path = None if self._folder is None else self._folder / f"{row_type.__name__}.arrow"
             self._tables[row_type] = Table(row_type, path)
         return self._tables[row_type]
+
+    def all(self) -> list[Table[Any]]:
+        """Every table that somebody has written to or asked for, in order of row type name."""
+        return [self._tables[t] for t in sorted(self._tables, key=lambda t: (t.__name__, t.__module__))]
 
     def close(self) -> None:
         """Write what is pending in every table."""

@@ -1,0 +1,93 @@
+"""The verdict in one paragraph of plain words: the worst culprit, how much more, what isn't known."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from analyzer.core.coverage import Coverage, Loss
+from analyzer.core.finding import Finding, Judgement, Severity, Verdict
+from analyzer.core.rule import Outcome
+from analyzer.report.text import duration, number, plural, visible
+
+_NAMED = 3
+
+
+def paragraph(outcome: Outcome, coverage: Coverage) -> str:
+    """The whole verdict. It never calls an input clean that nobody could judge."""
+    sentences = [_main(outcome, coverage), *_rest(outcome), *_unknown(outcome), *incomplete(coverage)]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _main(outcome: Outcome, coverage: Coverage) -> str:
+    if outcome.findings:
+        worst = outcome.findings[0]
+        title = visible(worst.title, 400).strip().rstrip(".")
+        return f"{title[:1].upper()}{title[1:]} ({worst.severity}, {worst.confidence} confidence)."
+    counts = Counter(j.verdict for j in outcome.judgements)
+    if not counts[Verdict.UPHELD]:
+        if counts[Verdict.UNKNOWN]:
+            return "Nothing could be judged: this is no all-clear."
+        return "Nothing to judge: the input holds nothing that a rule looks at."
+    seen = _seen(coverage)
+    fine = (
+        f"{plural(counts[Verdict.UPHELD], 'rule')} looked{f' at {seen}' if seen else ''} and found no fault"
+    )
+    if counts[Verdict.UNKNOWN] or coverage.degraded:
+        return f"{fine}, but this is no all-clear."
+    return f"{fine}."
+
+
+def _seen(coverage: Coverage) -> str:
+    parts = [
+        f"{number(n)} {noun}" for noun, n in coverage.seen.items() if noun in ("operations", "clients")
+    ]
+    if coverage.first_ns is not None and coverage.last_ns is not None and parts:
+        parts[-1] += f" over {duration(coverage.last_ns - coverage.first_ns)}"
+    return " of ".join(parts)
+
+
+def _rest(outcome: Outcome) -> list[str]:
+    """How many findings there are in all, and the worst title of the next rules."""
+    if len(outcome.findings) < 2:
+        return []
+    counts = Counter(f.severity for f in outcome.findings)
+    levels = ", ".join(f"{number(counts[s])} {s}" for s in sorted(Severity, reverse=True) if counts[s])
+    rules = len({f.rule for f in outcome.findings})
+    return [f"{plural(len(outcome.findings), 'finding')} of {plural(rules, 'rule')} in all: {levels}."]
+
+
+def _unknown(outcome: Outcome) -> list[str]:
+    unknown: list[Judgement] = [j for j in outcome.judgements if j.verdict is Verdict.UNKNOWN]
+    if not unknown:
+        return []
+    names = ", ".join(j.rule for j in unknown[:_NAMED])
+    more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+    return [f"{plural(len(unknown), 'rule')} could not be judged ({names}{more})."]
+
+
+def incomplete(coverage: Coverage) -> list[str]:
+    """One sentence if answers are incomplete: what was lost and what that does to the answers."""
+    if not coverage.degraded:
+        return []
+    effect = (
+        "so much is missing that nothing which follows state over time is judged"
+        if coverage.severe
+        else "confidence is lowered"
+    )
+    lost = losses(coverage)
+    return [f"Answers are incomplete{f' ({lost})' if lost else ''}: {effect}."]
+
+
+def losses(coverage: Coverage) -> str:
+    """`120 truncated frames, lost TCP segments`: what coverage lost, each kind of loss once."""
+    counts: Counter[Loss] = Counter()
+    for note in coverage.notes:
+        if note.loss is not None:
+            counts[note.loss] += note.count
+    counted = {Loss.SNAPLEN, Loss.GAP, Loss.UNDECODED, Loss.UNMATCHED}
+    return ", ".join(f"{number(n)} {k.value}" if n and k in counted else k.value for k, n in counts.items())
+
+
+def worst(findings: tuple[Finding, ...]) -> Severity | None:
+    """The severity of the worst finding, None if there is none."""
+    return max((f.severity for f in findings), default=None)
