@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from typer.core import TyperGroup
 
 from analyzer import __version__, pipeline
 from analyzer.core.errors import AnalyzerError
+from analyzer.core.finding import Severity
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
@@ -53,6 +55,16 @@ class ListFormat(StrEnum):
 
     TERMINAL = "terminal"
     JSON = "json"
+
+
+class Level(StrEnum):
+    """Severities, as options name them."""
+
+    INFO = "info"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
 
 
 def _version(wanted: bool) -> None:
@@ -104,6 +116,64 @@ def explain(
       storage-analyzer explain lock-long-wait
     """
     typer.echo(pipeline.explain(rule, decorated=sys.stdout.isatty()), nl=False)
+
+
+@app.command(short_help="Analyse packet captures: who waited for whom, what was lost, and why.")
+def capture(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="pcap or pcapng, gzip or zstd, a folder, or - for stdin."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="DIR", help="Folder for report.json, report.html, *.parquet."
+        ),
+    ] = None,
+    formats: Annotated[
+        list[str] | None,
+        typer.Option("--format", help="terminal, json, html, markdown, sarif or junit."),
+    ] = None,
+    fail_on: Annotated[
+        Level, typer.Option(help="Exit with 1 if a finding is at least this severe.")
+    ] = Level.MEDIUM,
+    redact: Annotated[bool, typer.Option(help="Mask paths, names and addresses in every report.")] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Only frames from this time on: 2026-12-01T10:00:00 (UTC) or +90 (seconds)."),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only frames up to this time; as --since.")] = None,
+    client: Annotated[
+        str | None, typer.Option(metavar="ADDR", help="Only connections of this client.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="RULE.OPTION=VALUE", help="Change a rule's threshold; see `explain RULE`."
+        ),
+    ] = None,
+) -> None:
+    """Analyse packet captures of NFSv4.0, 4.1 and 4.2: locks, waits, restarts, lost writes, latency.
+
+    \b
+    Examples:
+      storage-analyzer capture incident.pcapng
+      storage-analyzer capture ring/ -o report            (a folder of a ring buffer's files)
+      zstdcat big.pcap.zst | storage-analyzer capture - --format json
+      storage-analyzer capture a.pcap --client 10.0.0.7 --since +60 --fail-on high
+    """
+    job = pipeline.CaptureJob(
+        inputs=tuple(files),
+        output=output,
+        formats=tuple(formats or ["terminal"]),
+        fail_on=Severity.parse(fail_on.value),
+        redact=redact,
+        settings=tuple(settings or ()),
+        since=pipeline.parse_time(since),
+        until=pipeline.parse_time(until),
+        client=client,
+    )
+    raise typer.Exit(pipeline.run_capture(job))
 
 
 def main() -> None:

@@ -2,12 +2,187 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
 
+from rich.console import Console
+
+import analyzer.analysis
 import analyzer.rules
-from analyzer.core.errors import InputError
-from analyzer.core.rule import Rule, discover
-from analyzer.report import rule_pages
+from analyzer import __version__
+from analyzer.analysis.clients import ClientRow
+from analyzer.analysis.latency import LatencyRow, RateRow
+from analyzer.analysis.locks import LockHold, LockWait
+from analyzer.core.coverage import Coverage
+from analyzer.core.errors import InputError, NothingToCheckError
+from analyzer.core.finding import ExitCode, Severity, Verdict
+from analyzer.core.rule import Fold, Outcome, Rule, discover, folds_for, judge, parse_options, run_folds
+from analyzer.core.store import RunFolder
+from analyzer.core.table import Tables
+from analyzer.report import rule_pages, terminal
+from analyzer.report.format import formats
+from analyzer.report.progress import progress_line
+from analyzer.report.view import ReportView, build_view
+from analyzer.wire.capture import Capture, CaptureOptions, TimePoint
+
+#: What every capture report shows, whatever the rules read.
+REPORT_ROWS: Final[tuple[type[Any], ...]] = (ClientRow, LockHold, LockWait, LatencyRow, RateRow)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureJob:
+    """What `storage-analyzer capture` was asked. `output` is the run's folder, None for none."""
+
+    inputs: tuple[str, ...]
+    output: Path | None = None
+    formats: tuple[str, ...] = ("terminal",)
+    fail_on: Severity = Severity.MEDIUM
+    redact: bool = False
+    settings: tuple[str, ...] = ()
+    since: TimePoint | None = None
+    until: TimePoint | None = None
+    client: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureReport:
+    """The outcome of a capture job: what to show, what was written, and the exit code."""
+
+    view: ReportView
+    written: tuple[Path, ...]
+    exit_code: ExitCode
+
+
+def analyse_capture(
+    job: CaptureJob, progress: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
+) -> CaptureReport:
+    """Captures → operations → derived tables → findings → reports.
+
+    Raises `AnalyzerError` where an input, an option or tshark is not usable, and
+    `NothingToCheckError` where there is no NFSv4 to judge.
+    """
+    rules = all_rules()
+    options = parse_options(job.settings, rules)
+    known = formats()
+    _check_formats(job, known)
+    folder = None if job.output is None else RunFolder(job.output)
+    with tempfile.TemporaryDirectory(prefix="storage-analyzer-") as scratch:
+        tables = Tables(Path(scratch))
+        chosen = CaptureOptions(job.since, job.until, job.client)
+        capture = Capture(job.inputs, Path(scratch), chosen, progress)
+        batches = capture.batches()
+        if folder is not None and not job.redact:
+            batches = folder.recorded(batches)
+        folds = discover(analyzer.analysis, "FOLD", Fold)
+        kinds = run_folds(batches, folds_for(rules, folds, REPORT_ROWS), tables)
+        coverage = capture.coverage
+        if not kinds and not coverage.severe:
+            raise NothingToCheckError(_nothing(coverage))
+        outcome = judge(rules, tables, coverage, kinds, options)
+        view = build_view(
+            outcome,
+            coverage,
+            tables,
+            version=__version__,
+            title=", ".join(coverage.inputs),
+            redact=job.redact,
+            rules=rules,
+        )
+    written = () if folder is None else _write(folder, view, job, capture.tshark.version)
+    return CaptureReport(view, written, exit_code(outcome, coverage, job.fail_on))
+
+
+def run_capture(job: CaptureJob) -> ExitCode:
+    """The command: progress on standard error, the first format on standard output."""
+    with progress_line(Console(stderr=True)) as progress:
+        report = analyse_capture(job, progress)
+    show(report.view, job.formats[0] if job.output is None else "terminal")
+    for path in report.written:
+        print(f"wrote {path}", file=sys.stderr)
+    return report.exit_code
+
+
+def show(view: ReportView, name: str) -> None:
+    """Print one format: the terminal's fits the screen, the others are as they would be in a file."""
+    if name == "terminal":
+        terminal.show(view, Console())
+        return
+    content = formats()[name].render(view)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content if isinstance(content, bytes) else content.encode())
+    sys.stdout.buffer.flush()
+
+
+def parse_time(text: str | None) -> TimePoint | None:
+    """`2026-12-01T10:00:00` (UTC unless it says otherwise), seconds since the epoch, or `+SECONDS` after
+    the first frame. Raises `InputError` for anything else."""
+    if text is None:
+        return None
+    try:
+        if text.startswith("+"):
+            return TimePoint(int(Decimal(text[1:]) * 1_000_000_000), relative=True)
+        if text.replace(".", "", 1).isdigit():
+            return TimePoint(int(Decimal(text) * 1_000_000_000))
+        moment = datetime.fromisoformat(text)
+    except (ValueError, ArithmeticError):
+        raise InputError(
+            f"{text!r} is no time: use 2026-12-01T10:00:00 (UTC), or +90 for 90 s after the first frame"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return TimePoint(int((moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)) * 1000)
+
+
+def exit_code(outcome: Outcome, coverage: Coverage, fail_on: Severity) -> ExitCode:
+    """1 for findings at or above `fail_on`; 4 if the input lost so much that silence means nothing, or
+    a rule failed; else 0."""
+    if any(f.severity >= fail_on for f in outcome.findings):
+        return ExitCode.FINDINGS
+    failed = any(
+        j.verdict is Verdict.UNKNOWN and j.reason.startswith("the rule failed") for j in outcome.judgements
+    )
+    return ExitCode.UNKNOWN if coverage.severe or failed else ExitCode.CLEAN
+
+
+def _check_formats(job: CaptureJob, known: dict[str, Any]) -> None:
+    for name in job.formats:
+        if name not in known:
+            raise InputError(f"--format {name}: no such format. Known: {', '.join(sorted(known))}")
+    if len(job.formats) > 1 and job.output is None:
+        raise InputError("several formats need a folder to write to: add -o DIR")
+
+
+def _nothing(coverage: Coverage) -> str:
+    seen = "; ".join(note.text for note in coverage.notes) or "no RPC connection"
+    return f"no NFSv4 to judge in {', '.join(coverage.inputs)}: {coverage.seen['frames']} frames; {seen}"
+
+
+def _write(folder: RunFolder, view: ReportView, job: CaptureJob, tshark: str) -> tuple[Path, ...]:
+    known = formats()
+    wanted = dict.fromkeys(["json", "html", *(f for f in job.formats if f != "terminal")])
+    written = []
+    for name in wanted:
+        form = known[name]
+        content = form.render(view)
+        octets = content if isinstance(content, bytes) else content.encode()
+        written.append(folder.write(f"report.{form.extension}", octets))
+    folder.write_manifest(
+        {
+            "version": __version__,
+            "tshark": tshark,
+            "inputs": [] if job.redact else list(view.coverage.inputs),
+            "redacted": job.redact,
+            "settings": list(job.settings),
+        }
+    )
+    return tuple(written)
 
 
 def all_rules() -> list[Rule]:

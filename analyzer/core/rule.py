@@ -138,14 +138,18 @@ def run_folds(batches: Iterable[pa.RecordBatch], folds: Sequence[Fold], tables: 
     return kinds
 
 
-def folds_for(rules: Iterable[Rule], folds: Sequence[Fold]) -> list[Fold]:
-    """The folds that write what the rules read; raises `LookupError` if nobody writes a row type."""
+def folds_for(rules: Iterable[Rule], folds: Sequence[Fold], others: Iterable[type[Any]] = ()) -> list[Fold]:
+    """The folds that write what the rules (and `others`) read; raises `LookupError` if nobody writes a
+    row type that a rule reads."""
     producer = {row_type: fold for fold in folds for row_type in fold.produces}
     needed: dict[str, Fold] = {}
     for rule in rules:
         for row_type in rule.reads:
             if row_type not in producer:
                 raise LookupError(f"rule {rule.id} reads {row_type.__name__}: no fold produces it")
+            needed[producer[row_type].name] = producer[row_type]
+    for row_type in others:
+        if row_type in producer:
             needed[producer[row_type].name] = producer[row_type]
     return list(needed.values())
 

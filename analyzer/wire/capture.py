@@ -31,11 +31,23 @@ SURVEY, DECODE, JUDGE = "reading", "decoding", "judging"
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureOptions:
-    """What to read. Times are ns since the epoch; `client` is an address."""
+class TimePoint:
+    """ns since the epoch, or after the first frame."""
 
-    since_ns: int | None = None
-    until_ns: int | None = None
+    ns: int
+    relative: bool = False
+
+    def absolute(self, first_ns: int) -> int:
+        """ns since the epoch."""
+        return self.ns + first_ns if self.relative else self.ns
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOptions:
+    """What to read; `client` is an address."""
+
+    since: TimePoint | None = None
+    until: TimePoint | None = None
     client: str | None = None
     workers: int = 0  # 0 = one per processor
 
@@ -125,7 +137,7 @@ class Capture:
         said = []
         if self.options.client is not None:
             said.append(f"connections of client {self.options.client}")
-        if self.options.since_ns is not None or self.options.until_ns is not None:
+        if self.options.since is not None or self.options.until is not None:
             said.append("frames in the chosen time")
         return f"only {' and '.join(said)} were looked at" if said else ""
 
@@ -137,7 +149,7 @@ class Capture:
             wanted = 1
         shares = _shares(survey, self.chosen, wanted)
         disordered = {w >> 1 for (w, _), d in survey.tracker.directions.items() if d.disorder}
-        size = len(survey.connections)
+        size, first = len(survey.connections), survey.first_ns or 0
         return [
             ShardTask(
                 files=tuple(str(f.path) for f in self.files),
@@ -146,8 +158,8 @@ class Capture:
                 members=tuple(n in share for n in range(size)),
                 fragments=survey.fragments > 0,
                 sequence_analysis=bool(share & disordered),
-                since_ns=self.options.since_ns,
-                until_ns=self.options.until_ns,
+                since_ns=None if self.options.since is None else self.options.since.absolute(first),
+                until_ns=None if self.options.until is None else self.options.until.absolute(first),
                 tshark=self.tshark,
                 output=str(self.scratch / f"shard-{number}.arrow"),
             )
