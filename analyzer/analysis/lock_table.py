@@ -75,7 +75,18 @@ class Sink(Protocol):
 class LockTable:
     """Locks of one file at one server."""
 
-    __slots__ = ("_end_ns", "_holds", "_recent", "_sink", "counts", "lost", "place", "ranges", "waits")
+    __slots__ = (
+        "_end_ns",
+        "_holds",
+        "_recent",
+        "_sink",
+        "counts",
+        "lost",
+        "place",
+        "ranges",
+        "troubled",
+        "waits",
+    )
 
     def __init__(self, place: Place, sink: Sink) -> None:
         self.place = place
@@ -83,6 +94,7 @@ class LockTable:
         self.waits: dict[Want, Wait] = {}
         self.lost: list[Lost] = []
         self.counts = Contention()
+        self.troubled = False  # whether a lock was ever overtaken or lost here
         self._sink = sink
         self._recent: deque[Grant] = deque(maxlen=8)
         self._holds = 0
@@ -101,6 +113,11 @@ class LockTable:
     def clients(self) -> set[str]:
         """Clients that hold or have lost locks here."""
         return {g.owner.client for g in self.ranges.grants} | {x.client for x in self.lost}
+
+    def ended_ns(self) -> int:
+        """When the last grant ended."""
+        last = self._recent[-1].release_hi if self._recent else None
+        return last or 0
 
     # grants
 
@@ -175,6 +192,7 @@ class LockTable:
                 self._end(old, want.start, want.stop, End(old.doubt or "unlock", op.end_hi, None, at))
             else:
                 old.overtaken = True
+                self.troubled = True
                 standing.append(old)
         return standing
 
@@ -199,6 +217,7 @@ class LockTable:
         self._write(lost_row(self.place, lost, cause, op.at_return or op.at_call))
 
     def _remember(self, lost: Lost) -> None:
+        self.troubled = True
         if len(self.lost) >= _MAX_LOST:
             self.lost.pop(0)
         self.lost.append(lost)
@@ -326,7 +345,7 @@ class LockTable:
             late = grant.release_hi is not None and grant.release_hi >= op.start_lo
             if late and grant.owner is holder and grant.start < want.stop and want.start < grant.stop:
                 return [grant]
-        if op.holder_offset is None:
+        if op.holder_offset is None or len(self.ranges.grants) >= MAX_GRANTS:
             return []
         low = op.holder_offset
         high = stop_of(low, op.holder_length or -1)  # ganesha says 0 for "to the end"

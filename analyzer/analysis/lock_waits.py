@@ -123,6 +123,9 @@ def split(wait: Wait, until: int) -> tuple[int, int, int, int | None]:
                 released = max(released or 0, min(grant.release_hi, until))
             else:
                 known = False
+    if not named and released is None:
+        named.append((wait.asked_ns, until))  # somebody held it; the reply didn't say who or what
+        known = False
     hold = merged_ns(named, wait.asked_ns, until)
     both = merged_ns(named + others, wait.asked_ns, until)
     return hold, both - hold, until - wait.asked_ns - both, released if known else None
@@ -169,7 +172,7 @@ def find_circle(first: Wait, waiting: Mapping[str, Iterable[Wait]], same_owners:
     def walk(wait: Wait, path: list[Wait], edges: list[Grant]) -> Circle | None:
         for grant in wait.blockers:
             holder = grant.owner
-            if grant.ended or grant.doubt or holder.client == wait.owner.client:
+            if grant.ended or grant.doubt or grant.overtaken or holder.client == wait.owner.client:
                 continue
             if holder is target or (not same_owners and holder.client == target.client):
                 return Circle(tuple(path), (*edges, grant), same_owners)
