@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import replace
+from itertools import islice
 
 from analyzer.analysis.lock_collisions import Place, type_name
 from analyzer.analysis.lock_ranges import length_of
@@ -19,6 +20,7 @@ _MAX_REFUSALS = 10_000
 _MAX_CIRCLES = 1_000
 #: A CB_NOTIFY_LOCK may be answered after the LOCK that it led to: waits are kept back that long.
 _KEPT_BACK = 2 * SECOND
+_LOOKED_BACK = 16
 
 
 def range_text(wait: Wait) -> str:
@@ -53,12 +55,11 @@ class LockRows:
 
     def opened(self, wait: Wait) -> None:
         """A wait began."""
-        key = (wait.table.place.endpoint, wait.owner.client)
-        self._waiting.setdefault(key, {})[id(wait)] = wait
+        self._waiting.setdefault(wait.key(), {})[id(wait)] = wait
 
     def finished(self, wait: Wait) -> None:
         """A wait is over and everything about it is known."""
-        key = (wait.table.place.endpoint, wait.owner.client)
+        key = wait.key()
         mine = self._waiting.get(key, {})
         if mine.pop(id(wait), None) is not None:
             if not mine:
@@ -69,14 +70,12 @@ class LockRows:
 
     def notified(self, op: Operation, endpoint: str, client: str) -> None:
         """A CB_NOTIFY_LOCK to this client: marks its waits that it fell into."""
-        open_waits = list(self._waiting.get((endpoint, client), {}).values())
-        for wait in [*open_waits, *self._over]:
-            place = wait.table.place
-            same_file = op.object is None or op.object == place.object
-            during = wait.asked_ns < op.start_lo and (
-                wait.granted_ns is None or op.start_lo <= wait.granted_ns
-            )
-            if wait.owner.client == client and place.endpoint == endpoint and same_file and during:
+        key = (endpoint, client)
+        late = [w for w in islice(reversed(self._over), _LOOKED_BACK) if w.key() == key]
+        for wait in [*self._waiting.get(key, {}).values(), *late]:
+            same_file = op.object is None or op.object == wait.table.place.object
+            before = wait.granted_ns is None or op.start_lo <= wait.granted_ns
+            if same_file and before and wait.asked_ns < op.start_lo:
                 wait.notified = True
 
     def flush(self, now: int | None) -> None:

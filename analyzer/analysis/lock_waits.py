@@ -52,6 +52,10 @@ class Wait:
     named_spans: list[tuple[int, int]] = field(default_factory=list)
     other_spans: list[tuple[int, int]] = field(default_factory=list)
 
+    def key(self) -> tuple[str, str]:
+        """Server and client."""
+        return self.table.place.endpoint, self.owner.client
+
     def again(self, call_ns: int) -> None:
         """Another call for the same range."""
         if len(self.gaps) < _MAX_GAPS:
