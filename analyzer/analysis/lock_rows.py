@@ -10,6 +10,7 @@ from analyzer.analysis.lock_collisions import Place, type_name
 from analyzer.analysis.lock_ranges import length_of
 from analyzer.analysis.lock_table import LockTable, TableRow, Want
 from analyzer.analysis.lock_waits import SECOND, Circle, Wait, find_circle, split
+from analyzer.analysis.lock_words import file_name, range_words
 from analyzer.analysis.locks import LockCycle, LockRefusal, LockServer, LockWait
 from analyzer.core.operations import Operation
 from analyzer.core.table import Tables
@@ -21,13 +22,6 @@ _MAX_CIRCLES = 1_000
 #: A CB_NOTIFY_LOCK may be answered after the LOCK that it led to: waits are kept back that long.
 _KEPT_BACK = 2 * SECOND
 _LOOKED_BACK = 16
-
-
-def range_text(wait: Wait) -> str:
-    """`/data.db bytes 0-9 (write)`, for people."""
-    last = "the end" if length_of(wait.start, wait.stop) < 0 else str(wait.stop - 1)
-    name = wait.table.place.path or wait.table.place.object
-    return f"{name} bytes {wait.start}-{last} ({type_name(wait.write)})"
 
 
 class LockRows:
@@ -203,7 +197,7 @@ def _cycle_row(circle: Circle, begin: int, until: int, at_end: bool) -> LockCycl
         endpoint=circle.waits[0].table.place.endpoint,
         clients=tuple(w.owner.client for w in circle.waits),
         owners=tuple(w.owner.name or "" for w in circle.waits),
-        ranges=tuple(range_text(w) for w in circle.waits),
+        ranges=tuple(_range(w) for w in circle.waits),
         same_owners=circle.same_owners,
         from_ns=begin,
         until_ns=until,
@@ -211,3 +205,8 @@ def _cycle_row(circle: Circle, begin: int, until: int, at_end: bool) -> LockCycl
         at_end=at_end,
         evidence=tuple(proof),
     )
+
+
+def _range(wait: Wait) -> str:
+    place, length = wait.table.place, length_of(wait.start, wait.stop)
+    return f"{file_name(place.path, place.object)}, {range_words(wait.start, length)}"

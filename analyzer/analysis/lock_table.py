@@ -124,6 +124,9 @@ class LockTable:
     def grant(self, op: Operation, want: Want) -> None:
         """A LOCK that succeeded."""
         wait = self.waits.pop(want, None) if self.waits else None
+        if wait is not None and wait.stale(op.start_lo):
+            self._sink.finished(wait)
+            wait = None
         asked = op.start_lo if wait is None else wait.asked_ns
         kept: list[Grant] = []
         overtaken: list[Grant] = []
