@@ -74,7 +74,7 @@ RULE = Rule(
         "Let all programs take their locks in one order (by path, then by offset), or try with F_SETLK and "
         "give everything back on EAGAIN. To end this one, kill one of the waiting processes (`lslocks`)."
     ),
-    references=("RFC 8881 section 9.4", "RFC 8881 section 15.1.5.3 (NFS4ERR_DEADLOCK)"),
+    references=("RFC 8881 section 9.6", "RFC 8881 section 15.1.8"),
     bad=(
         """
         0..0.1 A lock f 0+10 write owner=a new_stateid=sa
