@@ -43,8 +43,8 @@ class Grant:
     """One range held by one owner. The server granted it in [`grant_lo`, `grant_hi`] and it ended in
     [`release_lo`, `release_hi`]; `ended` is "" while it stands.
 
-    `inferred`: only a DENIED told of it, and it stood at `grant_hi`. `doubt`: why it may be gone although
-    no call gave it back (restart, expired). `overtaken`: the server granted a conflicting range
+    `inferred`: only a DENIED told of it, and it stood at `grant_hi`. `doubt`: why it may be gone (since
+    `doubt_ns`) although no call gave it back (restart, expired). `overtaken`: the server granted a conflicting range
     while this one seemed to stand. `reclaimed`: got back in a grace period. `waits`, `overlaps`
     and `trespasses` belong to the lock table: what to look at when this grant ends."""
 
@@ -58,6 +58,7 @@ class Grant:
     inferred: bool = False
     reclaimed: bool = False
     doubt: str = ""
+    doubt_ns: int = 0
     overtaken: bool = False
     release_lo: int | None = None
     release_hi: int | None = None
@@ -66,6 +67,11 @@ class Grant:
     waits: list[Any] = field(default_factory=list)
     overlaps: list[Any] = field(default_factory=list)
     trespasses: list[Any] = field(default_factory=list)
+
+    def suspect(self, why: str, when: int) -> None:
+        """It may be gone since that time; the first reason counts."""
+        if not self.doubt:
+            self.doubt, self.doubt_ns = why, when
 
     def part(self, start: int, stop: int) -> Grant:
         """The same grant for a part of its range, with the same watchers."""
@@ -80,6 +86,7 @@ class Grant:
             self.inferred,
             self.reclaimed,
             self.doubt,
+            self.doubt_ns,
             self.overtaken,
             waits=list(self.waits),
             overlaps=list(self.overlaps),

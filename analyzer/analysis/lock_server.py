@@ -67,7 +67,7 @@ class ServerLocks:
 
     def _granted(self, op: Operation, want: Want) -> None:
         if op.reclaim:
-            self.restarted()
+            self.restarted(op.start_lo)
             self._in_grace = True
         else:
             self._in_grace = False
@@ -106,6 +106,8 @@ class ServerLocks:
     def _refused_reclaim(self, op: Operation, want: Want) -> None:
         table = self._table(op)
         held = table.ranges.of(want.owner, want.start, want.stop)
+        if any(g.reclaimed and not g.doubt for g in held):
+            return  # asked for once more; the server has it
         if not held:
             gone = Grant(*want, op.start_lo, op.end_hi, op.at_call, inferred=True)
             table.ranges.grants.append(gone)
@@ -217,7 +219,7 @@ class ServerLocks:
     def failed(self, op: Operation) -> None:
         """An operation whose status says that state is gone."""
         if op.status == "GRACE":
-            self.restarted()
+            self.restarted(op.start_lo)
             self._in_grace = True
             return
         cause = STATE_GONE.get(op.status)
@@ -244,15 +246,15 @@ class ServerLocks:
             return
         table = self.tables[op.object]
         for grant in list(table.ranges.grants):
-            if grant.owner.client == client_of(op):
+            if grant.owner.client == client_of(op) and grant.doubt:
                 table.lose(grant, op, "lost", op.status)
 
-    def restarted(self) -> None:
+    def restarted(self, now: int) -> None:
         """The server is in its grace period: what was granted before may be gone."""
         if not self._in_grace:
             self._doubt = True
             for _, grant in self._grants():
-                grant.doubt = grant.doubt or "restart"
+                grant.suspect("restart", now)
                 grant.reclaimed = False
 
     def session(self, op: Operation) -> None:
@@ -270,7 +272,7 @@ class ServerLocks:
             self._doubt = True
             for _, grant in self._grants(client):
                 if not grant.reclaimed:
-                    grant.doubt = grant.doubt or ("restart" if self._in_grace else "expired")
+                    grant.suspect("restart" if self._in_grace else "expired", op.end_hi)
 
     def _reclaim_complete(self, op: Operation, client: str) -> None:
         """What the client had and didn't get back is gone (RFC 8881 section 18.51)."""

@@ -369,7 +369,8 @@ class LockTable:
                 if not (grant.doubt or grant.overtaken):
                     self._write(confirmed(self.place, trespass, grant, EOF))
             ended = grant.doubt or ("lost" if grant.overtaken else "open")
-            self._end(grant, 0, EOF, End(ended, None, None, None))
+            known = grant.doubt_ns if grant.doubt else None
+            self._end(grant, 0, EOF, End(ended, known, None, None))
         for wait in list(self.waits.values()):
             self._sink.finished(wait)
         self.waits.clear()

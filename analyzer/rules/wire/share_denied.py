@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import file_name, file_subject, seconds
 from analyzer.analysis.opens import ShareConflict
-from analyzer.analysis.words import times
+from analyzer.analysis.words import counted, times
 from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
@@ -25,14 +25,18 @@ _MODE = ("none", "read", "write", "both")
 
 
 def check(case: Case) -> Iterator[Hit]:
-    """One hit per asking client, holder and file."""
+    """One hit per asking client and holder; it tells of the file that was refused most often."""
     labels = Labels.of(case)
+    groups: dict[tuple[str, str, str | None], list[ShareConflict]] = {}
     for row in case.rows(ShareConflict):
-        yield _hit(row, labels)
+        groups.setdefault((row.endpoint, row.client, row.holder_client), []).append(row)
+    for rows in groups.values():
+        yield _hit(max(rows, key=lambda r: r.count), rows, labels)
 
 
-def _hit(row: ShareConflict, labels: Labels) -> Hit:
+def _hit(row: ShareConflict, rows: list[ShareConflict], labels: Labels) -> Hit:
     name = file_name(row.path or row.name, row.object or "?")
+    more = f"; the same with {counted(len(rows) - 1, 'other file')}" if len(rows) > 1 else ""
     if row.holder_client is None:
         holder = "nobody who opened it in this capture stands in the way"
     else:
@@ -46,10 +50,10 @@ def _hit(row: ShareConflict, labels: Labels) -> Hit:
         subject=file_subject(row.endpoint, row.object or row.name or "?", row.path or row.name),
         message=(
             f"{labels.client(row.client)} was refused to open {name} {times(row.count)} (access "
-            f"{_MODE[row.access]}, deny {_MODE[row.deny]}): {holder}"
+            f"{_MODE[row.access]}, deny {_MODE[row.deny]}): {holder}{more}"
         ),
         evidence=row.evidence,
-        when=(row.first_ns, row.last_ns),
+        when=(min(r.first_ns for r in rows), max(r.last_ns for r in rows)),
         facts={
             "client": row.client,
             "holder": row.holder_client or "",
@@ -58,7 +62,8 @@ def _hit(row: ShareConflict, labels: Labels) -> Hit:
             "holder_access": row.holder_access,
             "holder_deny": row.holder_deny,
             "holders": row.holders,
-            "count": row.count,
+            "count": sum(r.count for r in rows),
+            "files": len(rows),
         },
         complete=row.holder_client is not None and not row.by_name,
     )
