@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from analyzer.analysis.groups import ends_or_starts, greatest, grouped, integers, least, present, rows_of
+from analyzer.core.finding import Subject
+from analyzer.core.rule import Case, Fold
+from analyzer.core.table import Tables
+
+_MOST = 64  # clientids, connections and addresses kept per client
+_NO_CLIENTID = "0x0000000000000000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +34,142 @@ class ClientRow:
     first_ns: int
     last_ns: int
     operations: int
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one client at one endpoint has shown so far; dicts keep the order of first appearance."""
+
+    identity: str | None = None
+    clientids: dict[str, None] = field(default_factory=dict)
+    connections: dict[str, None] = field(default_factory=dict)
+    first_ns: int = 0
+    last_ns: int = 0
+    operations: int = 0
+
+
+def address_of(connection: str) -> tuple[str, str]:
+    """`"10.0.0.7:900>10.0.0.1:2049"` → `("10.0.0.7", "900")`: the client's end of a connection."""
+    host, _, port = connection.partition(">")[0].rpartition(":")
+    return host, port
+
+
+class _Clients:
+    def __init__(self, tables: Tables) -> None:
+        self._rows = tables.of(ClientRow)
+        self._seen: dict[tuple[str, str], _Seen] = {}
+
+    def feed(self, batch: pa.RecordBatch) -> None:
+        known = present(batch.column("client"))
+        if not known.all():
+            batch = rows_of(batch, known)
+        # a callback's connection may run the other way (4.0), so that it isn't told apart by it
+        codes, groups = grouped(batch, ("endpoint", "client", "connection", "clientid", "identity", "callback"))
+        counts = np.bincount(codes, minlength=len(groups)).tolist()
+        first = least(codes, integers(batch.column("start_lo")), len(groups)).tolist()
+        last = greatest(codes, ends_or_starts(batch), len(groups)).tolist()
+        for index, (endpoint, client, connection, clientid, identity, callback) in enumerate(groups):
+            seen = self._seen.get((endpoint, client))
+            if seen is None:
+                seen = self._seen[(endpoint, client)] = _Seen(first_ns=first[index], last_ns=last[index])
+            seen.first_ns = min(seen.first_ns, first[index])
+            seen.last_ns = max(seen.last_ns, last[index])
+            seen.operations += counts[index]
+            seen.identity = seen.identity or identity
+            if clientid and clientid != _NO_CLIENTID and len(seen.clientids) < _MOST:
+                seen.clientids[clientid] = None
+            if connection and not callback and len(seen.connections) < _MOST:
+                seen.connections[connection] = None
+
+    def finish(self) -> None:
+        names = _labels(self._seen)
+        for (endpoint, client), seen in sorted(self._seen.items(), key=lambda item: item[1].first_ns):
+            addresses = dict.fromkeys(address_of(connection)[0] for connection in seen.connections)
+            self._rows.append(
+                ClientRow(
+                    client=client,
+                    label=names[client],
+                    endpoint=endpoint,
+                    identity=seen.identity,
+                    clientids=tuple(seen.clientids),
+                    addresses=tuple(addresses),
+                    connections=tuple(seen.connections),
+                    first_ns=seen.first_ns,
+                    last_ns=seen.last_ns,
+                    operations=seen.operations,
+                )
+            )
+
+
+def _labels(seen: dict[tuple[str, str], _Seen]) -> dict[str, str]:
+    """The shortest unique name of each client: address, address:port, then with the clientid."""
+    ends: dict[str, tuple[str, str]] = {}
+    clientids: dict[str, str] = {}
+    for (_, client), found in sorted(seen.items(), key=lambda item: item[1].first_ns):
+        if found.connections and client not in ends:
+            ends[client] = address_of(next(iter(found.connections)))
+        if found.clientids and client not in clientids:
+            clientids[client] = next(iter(found.clientids))
+    choices = {}
+    for client in dict.fromkeys(client for _, client in seen):
+        host, port = ends.get(client, (client, ""))
+        both = f"{host}:{port}" if port else host
+        choices[client] = (host, both, f"{both} clientid {clientids.get(client, client)}")
+    return _shortest_unique(choices)
+
+
+def _shortest_unique(choices: dict[str, tuple[str, ...]]) -> dict[str, str]:
+    chosen: dict[str, str] = {}
+    waiting = list(choices)
+    for level in range(len(next(iter(choices.values()), ()))):
+        counts = Counter(choices[client][level] for client in waiting)
+        for client in waiting:
+            if counts[choices[client][level]] == 1:
+                chosen[client] = choices[client][level]
+        waiting = [client for client in waiting if client not in chosen]
+    for number, client in enumerate(waiting, 1):
+        chosen[client] = f"{choices[client][-1]} #{number}"
+    return chosen
+
+
+class Labels:
+    """Names for sentences: `labels.client(key)` and subjects of findings."""
+
+    def __init__(self, rows: Iterable[ClientRow]) -> None:
+        self._names: dict[str, str] = {}
+        self.at: dict[str, list[ClientRow]] = defaultdict(list)
+        for row in rows:
+            self._names[row.client] = row.label
+            self.at[row.client].append(row)
+
+    @classmethod
+    def of(cls, case: Case) -> Labels:
+        """The labels of a case; the rule must declare `ClientRow` among what it reads."""
+        return cls(case.rows(ClientRow))
+
+    def client(self, client: str | None) -> str:
+        """ "client 10.0.0.7", or "an unknown client"."""
+        return "an unknown client" if client is None else f"client {self.bare(client)}"
+
+    def bare(self, client: str) -> str:
+        """ "10.0.0.7"."""
+        return self._names.get(client, client)
+
+    def subject(self, client: str | None, endpoint: str) -> Subject:
+        """The client at that server, or the server where no client is named."""
+        if client is None:
+            return server_subject(endpoint)
+        return Subject("client", f"{client}@{endpoint}", self.client(client))
+
+
+def server_subject(endpoint: str) -> Subject:
+    """A server as the subject of a finding."""
+    return Subject("server", endpoint, f"server {endpoint}")
+
+
+FOLD = Fold(
+    name="clients",
+    reads=("client", "endpoint", "connection", "clientid", "identity", "callback", "start_lo", "end_lo"),
+    produces=(ClientRow,),
+    start=_Clients,
+)
