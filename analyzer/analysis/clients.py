@@ -16,6 +16,7 @@ from analyzer.core.table import Tables
 
 _MOST = 64  # clientids, connections and addresses kept per client
 _NO_CLIENTID = "0x0000000000000000"
+_IDENTITY = ("endpoint", "client", "connection", "clientid", "identity", "callback")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class _Clients:
         if not known.all():
             batch = rows_of(batch, known)
         # a callback's connection may run the other way (4.0), so that it isn't told apart by it
-        codes, groups = grouped(batch, ("endpoint", "client", "connection", "clientid", "identity", "callback"))
+        codes, groups = grouped(batch, _IDENTITY)
         counts = np.bincount(codes, minlength=len(groups)).tolist()
         first = least(codes, integers(batch.column("start_lo")), len(groups)).tolist()
         last = greatest(codes, ends_or_starts(batch), len(groups)).tolist()
@@ -110,7 +111,7 @@ def _labels(seen: dict[tuple[str, str], _Seen]) -> dict[str, str]:
             ends[client] = address_of(next(iter(found.connections)))
         if found.clientids and client not in clientids:
             clientids[client] = next(iter(found.clientids))
-    choices = {}
+    choices: dict[str, tuple[str, ...]] = {}
     for client in dict.fromkeys(client for _, client in seen):
         host, port = ends.get(client, (client, ""))
         both = f"{host}:{port}" if port else host

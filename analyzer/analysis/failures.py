@@ -44,8 +44,17 @@ TOPICS: Mapping[str, frozenset[str]] = {
     "delay": frozenset({"DELAY"}),
     "callback": frozenset({"CB_PATH_DOWN"}),
     "malformed": frozenset(
-        """OP_NOT_IN_SESSION SEQUENCE_POS NOT_ONLY_OP BADXDR OP_ILLEGAL TOO_MANY_OPS REQ_TOO_BIG REP_TOO_BIG
-        REP_TOO_BIG_TO_CACHE UNSAFE_COMPOUND MINOR_VERS_MISMATCH""".split()
+        {
+            *(
+                "OP_NOT_IN_SESSION",
+                "SEQUENCE_POS",
+                "NOT_ONLY_OP",
+                "BADXDR",
+                "OP_ILLEGAL",
+                "UNSAFE_COMPOUND",
+            ),
+            *("TOO_MANY_OPS", "REQ_TOO_BIG", "REP_TOO_BIG", "REP_TOO_BIG_TO_CACHE", "MINOR_VERS_MISMATCH"),
+        }
     ),
     "lock": frozenset({"DENIED", "DEADLOCK", "SHARE_DENIED", "LOCKED"}),
     "storage": frozenset({"NOSPC", "DQUOT", "IO", "STALE", "ROFS"}),
@@ -171,7 +180,7 @@ class Failing:
     def evidence(self) -> tuple[str, ...]:
         """A few replies, from each kind of failure the first ones."""
         turns = max((len(row.evidence) for row in self.rows), default=0)
-        mixed = [row.evidence[turn] for turn in range(turns) for row in self.rows if turn < len(row.evidence)]
+        mixed = [r.evidence[turn] for turn in range(turns) for r in self.rows if turn < len(r.evidence)]
         return tuple(mixed[:_EVIDENCE])
 
     def by(self, column: str) -> dict[Any, int]:
