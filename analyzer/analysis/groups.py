@@ -80,13 +80,13 @@ def greatest(codes: Ints, values: Ints, size: int) -> Ints:
 def integers(column: pa.Array, null: int = 0) -> Ints:
     """An integer column as numpy, nulls replaced."""
     filled = column.fill_null(null) if column.null_count else column
-    return filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)  # type: ignore[no-any-return]
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def booleans(column: pa.Array) -> Bools:
     """A boolean column as numpy, null as False."""
     filled = column.fill_null(False) if column.null_count else column
-    return filled.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def is_in(column: pa.Array, words: frozenset[str]) -> Bools:
@@ -97,14 +97,14 @@ def is_in(column: pa.Array, words: frozenset[str]) -> Bools:
         return np.zeros(len(column), dtype=bool)
     wanted = np.append(wanted, False)
     indices = column.indices.fill_null(len(known)) if column.null_count else column.indices
-    return wanted[indices.to_numpy(zero_copy_only=False)]  # type: ignore[no-any-return]
+    return np.asarray(wanted[indices.to_numpy(zero_copy_only=False)], dtype=np.bool_)
 
 
 def present(column: pa.Array) -> Bools:
     """Which rows of a column aren't null."""
     if not column.null_count:
         return np.ones(len(column), dtype=bool)
-    return column.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def ends_or_starts(batch: pa.RecordBatch) -> Ints:
@@ -117,5 +117,15 @@ def ends_or_starts(batch: pa.RecordBatch) -> Ints:
 
 
 def rows_of(batch: pa.RecordBatch, mask: Bools) -> pa.RecordBatch:
-    """The rows where `mask` is true."""
-    return batch.filter(pa.array(mask))
+    """The rows where `mask` is true; the batch itself if that is all of them."""
+    return batch if mask.all() else batch.filter(pa.array(mask))
+
+
+def first_since(mask: Bools, codes: Ints, starts: Ints, since: list[int]) -> dict[int, int]:
+    """For each group the first row in `mask` that began at or after `since[code]`; absent if none.
+
+    `since` has one time (ns) per group; `NEVER_NS` leaves a group out.
+    """
+    rows = np.flatnonzero(mask & (starts >= np.array(since, dtype=np.int64)[codes]))
+    found = least(codes[rows], rows, len(since))
+    return {code: row for code, row in enumerate(found.tolist()) if row != NEVER_NS}
