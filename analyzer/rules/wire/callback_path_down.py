@@ -39,8 +39,8 @@ def check(case: Case) -> Iterator[Hit]:
         lasted = row.last_ns - row.first_ns
         yield Hit(
             subject=labels.subject(row.client, row.endpoint),
-            message=f"server {row.endpoint} told {labels.client(row.client)} {row.flag} {times(row.count)} over "
-            f"{duration(lasted)}: {_FLAGS[row.flag]}",
+            message=f"server {row.endpoint} told {labels.client(row.client)} {row.flag} "
+            f"{times(row.count)} over {duration(lasted)}: {_FLAGS[row.flag]}",
             evidence=row.evidence,
             when=(row.first_ns, row.last_ns),
             severity=Severity.LOW if lasted < case.options["lasting_ns"] else None,
@@ -57,8 +57,9 @@ RULE = Rule(
     confidence=Confidence.HIGH,
     reads=(ClientRow, FailureRow, FlagRow),
     check=check,
-    remedy="For NFSv4.0 open the client's callback port in firewalls and NAT (`nfs.callback_tcpport=PORT`), or "
-    "mount with `vers=4.1` or later, where callbacks use the client's own connection.",
+    remedy="For NFSv4.0 open the client's callback port in firewalls and NAT "
+    "(`nfs.callback_tcpport=PORT`), or mount with `vers=4.1` or later, where callbacks use the client's "
+    "own connection.",
     references=("RFC 8881, sections 2.10.3.1 and 18.46.3", "RFC 7530, section 13.1.7.1"),
     exercised_by=frozenset({"session"}),
     follows_state=False,

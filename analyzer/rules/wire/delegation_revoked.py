@@ -33,8 +33,8 @@ def check(case: Case) -> Iterator[Hit]:
         if row.flag == "RECALLABLE_STATE_REVOKED":
             yield Hit(
                 subject=labels.subject(row.client, row.endpoint),
-                message=f"server {row.endpoint} told {labels.client(row.client)} {times(row.count)} that it had "
-                "revoked delegations or layouts (RECALLABLE_STATE_REVOKED)",
+                message=f"server {row.endpoint} told {labels.client(row.client)} {times(row.count)} that "
+                "it had revoked delegations or layouts (RECALLABLE_STATE_REVOKED)",
                 evidence=row.evidence,
                 when=(row.first_ns, row.last_ns),
                 facts={"count": row.count},
@@ -48,8 +48,8 @@ RULE = Rule(
     confidence=Confidence.HIGH,
     reads=(ClientRow, FailureRow, FlagRow),
     check=check,
-    remedy="Find why the client didn't answer the recall (callback path, overload, frozen client); if it can't "
-    "be helped, turn delegations off on the server (`echo 0 > /proc/sys/fs/leases-enable`, "
+    remedy="Find why the client didn't answer the recall (callback path, overload, frozen client); if it "
+    "can't be helped, turn delegations off on the server (`echo 0 > /proc/sys/fs/leases-enable`, "
     "`Delegations = false;` in ganesha).",
     references=("RFC 8881, sections 10.2.1, 15.1.5 and 18.46.3",),
     follows_state=False,

@@ -37,8 +37,8 @@ def check(case: Case) -> Iterator[Hit]:
         answers = listed(sorted({answer.split(" ")[0] for row in rows for answer in row.answers}))
         yield Hit(
             subject=labels.subject(rows[0].client, endpoint) if single else server_subject(endpoint),
-            message=f"{who} sent {op} {times(count)} to server {endpoint} in {_version(protocol)}, which doesn't "
-            f"have it (answered {answers})",
+            message=f"{who} sent {op} {times(count)} to server {endpoint} in {_version(protocol)}, which "
+            f"doesn't have it (answered {answers})",
             evidence=tuple(ref for row in rows for ref in row.evidence)[:8],
             when=(min(row.first_ns for row in rows), max(row.last_ns for row in rows)),
             facts={"count": count, "clients": len(rows), "op": op},
@@ -56,8 +56,8 @@ RULE = Rule(
     confidence=Confidence.HIGH,
     reads=(ClientRow, ForbiddenRow),
     check=check,
-    remedy="Find the program behind that client (`ss -tnp` on its host) and update it; drop OPEN_CONFIRM from "
-    "dashboards and filters for NFSv4.1 and later.",
+    remedy="Find the program behind that client (`ss -tnp` on its host) and update it; drop OPEN_CONFIRM "
+    "from dashboards and filters for NFSv4.1 and later.",
     references=("RFC 8881, sections 17 and 18.20", "RFC 7530, section 16.18"),
     follows_state=False,
     bad=(

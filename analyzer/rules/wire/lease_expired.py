@@ -51,8 +51,8 @@ RULE = Rule(
     confidence=Confidence.HIGH,
     reads=(ClientRow, FailureRow, SilenceRow),
     check=check,
-    remedy="Find what kept the client silent (frozen guest, network cut, overload) and restart applications "
-    "that held locks at that time; if pauses are normal there, raise the server's lease "
+    remedy="Find what kept the client silent (frozen guest, network cut, overload) and restart "
+    "applications that held locks at that time; if pauses are normal there, raise the server's lease "
     "(`echo 90 > /proc/fs/nfsd/nfsv4leasetime` before nfsd starts, `Lease_Lifetime` in ganesha).",
     references=("RFC 8881, sections 8.3 and 15.1.5.3", "RFC 7530, section 9.5"),
     follows_state=False,

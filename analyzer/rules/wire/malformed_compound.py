@@ -46,8 +46,8 @@ def check(case: Case) -> Iterator[Hit]:
 
 
 _LIMITS_REMEDY = (
-    "Compare the limits in the CREATE_SESSION reply (ca_maxrequestsize, ca_maxresponsesize, ca_maxoperations) "
-    "with the mount's `rsize` and `wsize`, and raise the server's or lower the client's."
+    "Compare the limits in the CREATE_SESSION reply (ca_maxrequestsize, ca_maxresponsesize, "
+    "ca_maxoperations) with the mount's `rsize` and `wsize`, and raise the server's or lower the client's."
 )
 
 RULE = Rule(

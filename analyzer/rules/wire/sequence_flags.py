@@ -114,8 +114,8 @@ RULE = Rule(
     confidence=Confidence.HIGH,
     reads=(ClientRow, FlagRow),
     check=check,
-    remedy="Follow the flag's meaning: for a restart or an expired lease look at the findings on those; a flag "
-    "that stays up for minutes means that the client doesn't act on it (`dmesg | grep -i nfs` there).",
+    remedy="Follow the flag's meaning: for a restart or an expired lease look at the findings on those; a "
+    "flag that stays up for minutes means that the client doesn't act on it (`dmesg | grep -i nfs` there).",
     references=("RFC 8881, section 18.46.3",),
     exercised_by=frozenset({"session"}),
     follows_state=False,

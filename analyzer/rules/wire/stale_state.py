@@ -56,8 +56,8 @@ RULE = Rule(
     confidence=Confidence.HIGH,
     reads=(ClientRow, FailureRow),
     check=check,
-    remedy="Look for a restart, a lease expiry or a revocation just before; without one, compare the client's "
-    "kernel with its stable updates, and keep the capture for the client's vendor.",
+    remedy="Look for a restart, a lease expiry or a revocation just before; without one, compare the "
+    "client's kernel with its stable updates, and keep the capture for the client's vendor.",
     references=("RFC 8881, section 15.1.5", "RFC 7530, sections 9.1.3 and 13.1"),
     follows_state=False,
     options={"many": 10},
