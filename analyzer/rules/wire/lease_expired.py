@@ -1,6 +1,6 @@
 """A client was told that its lease had expired (EXPIRED).
 
-**What it checks.** Operations refused with EXPIRED, with the client's longest silence before the first
+**What it checks.** Operations refused with EXPIRED, with the client's longest silence before its last
 refusal where it was longer than a second.
 
 **Why it matters.** When a lease runs out the server may give the client's opens and locks to others. An
@@ -25,13 +25,14 @@ from analyzer.rules.failing import failing_hit
 
 
 def check(case: Case) -> Iterator[Hit]:
-    """One hit per server."""
+    """One hit per server; the silence is that of the client that was refused most often."""
     labels = Labels.of(case)
     for group in failing_of(case, "expired"):
-        silent_ns = _silence_before(case, group.endpoint, next(iter(group.by("client"))), group.when[0])
+        client = next(iter(group.by("client")))
+        silent_ns = _silence_before(case, group.endpoint, client, group.where(client=client).when[1])
         meaning = "its lease had run out"
         if silent_ns:
-            meaning += f", after a silence of {duration(silent_ns)}"
+            meaning += f", its longest silence before was {duration(silent_ns)}"
         yield failing_hit(group, labels, meaning, facts={"silent_ns": silent_ns})
 
 

@@ -66,7 +66,8 @@ def _one(row: RecoveryRow, case: Case, labels: Labels) -> Hit:
         end = "and did no ordinary operation after it in this input"
     else:
         end = f"and took {duration(lasted)} to its first ordinary operation"
-    steps = "".join(f", {name} {duration(ns)}" for name, ns in phases(row) if ns >= 0)
+    steps = "; ".join(f"{name} {duration(ns)}" for name, ns in phases(row))
+    steps = f" ({steps})" if steps else ""
     reclaims = f"; {row.reclaims} reclaims" if row.reclaims else ""
     refused = f", {row.reclaims_refused} refused" if row.reclaims_refused else ""
     restarted = "; the client itself had restarted" if row.client_restarted else ""
