@@ -103,34 +103,48 @@ class _Clients:
 
 
 def _labels(seen: dict[tuple[str, str], _Seen]) -> dict[str, str]:
-    """The shortest unique name of each client: address, address:port, then with the clientid."""
+    """The shortest unique name of each client: address, address:port, then with the clientid.
+
+    Clients that never named themselves (a session that the server didn't know) come second, so that
+    they don't make the others' names longer.
+    """
     ends: dict[str, tuple[str, str]] = {}
     clientids: dict[str, str] = {}
+    named: set[str] = set()
     for (_, client), found in sorted(seen.items(), key=lambda item: item[1].first_ns):
         if found.connections and client not in ends:
             ends[client] = address_of(next(iter(found.connections)))
         if found.clientids and client not in clientids:
             clientids[client] = next(iter(found.clientids))
-    choices: dict[str, tuple[str, ...]] = {}
-    for client in dict.fromkeys(client for _, client in seen):
-        host, port = ends.get(client, (client, ""))
-        both = f"{host}:{port}" if port else host
-        choices[client] = (host, both, f"{both} clientid {clientids.get(client, client)}")
-    return _shortest_unique(choices)
-
-
-def _shortest_unique(choices: dict[str, tuple[str, ...]]) -> dict[str, str]:
-    chosen: dict[str, str] = {}
-    waiting = list(choices)
-    for level in range(len(next(iter(choices.values()), ()))):
-        counts = Counter(choices[client][level] for client in waiting)
-        for client in waiting:
-            if counts[choices[client][level]] == 1:
-                chosen[client] = choices[client][level]
-        waiting = [client for client in waiting if client not in chosen]
-    for number, client in enumerate(waiting, 1):
-        chosen[client] = f"{choices[client][-1]} #{number}"
+        if found.identity is not None:
+            named.add(client)
+    clients = list(dict.fromkeys(client for _, client in seen))
+    hosts = {client: ends.get(client, (client, ""))[0] for client in clients}
+    shared = Counter(hosts.values())
+    chosen: dict[str, str] = {c: hosts[c] for c in clients if shared[hosts[c]] == 1}
+    for group in ([c for c in clients if c in named], [c for c in clients if c not in named]):
+        waiting = [client for client in group if client not in chosen]
+        ports = {
+            client: ":".join(part for part in ends.get(client, (client, "")) if part) for client in waiting
+        }
+        tails = {client: _tail(client, clientids) for client in waiting}
+        _choose(chosen, ports)
+        _choose(chosen, {c: f"{port} {tails[c]}" for c, port in ports.items() if c not in chosen})
+        for number, client in enumerate((c for c in waiting if c not in chosen), 1):
+            chosen[client] = f"{ports[client]} {tails[client]} #{number}"
     return chosen
+
+
+def _tail(client: str, clientids: dict[str, str]) -> str:
+    if client.startswith(("session ", "clientid ")):
+        return client
+    return f"clientid {clientids[client]}" if client in clientids else client
+
+
+def _choose(chosen: dict[str, str], choices: dict[str, str]) -> None:
+    """Take those names that nobody else has."""
+    taken = Counter(choices.values()) + Counter(chosen.values())
+    chosen |= {client: name for client, name in choices.items() if taken[name] == 1}
 
 
 class Labels:

@@ -45,15 +45,8 @@ TOPICS: Mapping[str, frozenset[str]] = {
     "callback": frozenset({"CB_PATH_DOWN"}),
     "malformed": frozenset(
         {
-            *(
-                "OP_NOT_IN_SESSION",
-                "SEQUENCE_POS",
-                "NOT_ONLY_OP",
-                "BADXDR",
-                "OP_ILLEGAL",
-                "UNSAFE_COMPOUND",
-            ),
-            *("TOO_MANY_OPS", "REQ_TOO_BIG", "REP_TOO_BIG", "REP_TOO_BIG_TO_CACHE", "MINOR_VERS_MISMATCH"),
+            *("OP_NOT_IN_SESSION", "SEQUENCE_POS", "NOT_ONLY_OP", "BADXDR", "OP_ILLEGAL"),
+            *("TOO_MANY_OPS", "REQ_TOO_BIG", "REP_TOO_BIG", "REP_TOO_BIG_TO_CACHE", "UNSAFE_COMPOUND"),
         }
     ),
     "lock": frozenset({"DENIED", "DEADLOCK", "SHARE_DENIED", "LOCKED"}),

@@ -291,7 +291,7 @@ def _count_strange(state: _Client, row: Operation) -> None:
 
 
 def _reclaimed(recovery: _Recovery, row: Operation) -> None:
-    if recovery.created_ns is None:
+    if recovery.created_ns is None or recovery.complete_ns is not None:
         return
     if row.status_code:
         recovery.reclaims_refused += 1
@@ -311,9 +311,17 @@ def _completed(state: _Client, row: Operation) -> None:
 
 
 def phases(row: RecoveryRow) -> list[tuple[str, int]]:
-    """Names and durations (ns) of the steps that were seen, each from the step before it."""
+    """Names and durations (ns) of the steps that were seen, each from the step before it.
+
+    Steps come in the order in which they happened: work may begin before RECLAIM_COMPLETE. A loss that
+    the client was told of only when it was already recovering (an old session tried once more) is no
+    step.
+    """
+    late = None not in (row.detected_ns, row.exchange_ns) and (row.detected_ns or 0) > (
+        row.exchange_ns or 0
+    )
     steps = [
-        ("detection", row.detected_ns),
+        ("detection", None if late else row.detected_ns),
         ("client id", row.exchange_ns),
         ("session", row.created_ns),
         ("wait before reclaim", row.reclaim_first_ns),

@@ -36,7 +36,7 @@ class SilenceRow:
     """One silence of one client at one server, only the longest few of each client and at least 1 s.
 
     From the last reply (or unanswered call) before it to the first call after it; `ended` is False if
-    the client never came back in this input. `sessions`: the client uses sessions (4.1 or later).
+    the client never came back in this input. `sessions`: the client uses sessions (NFSv4.1 or later).
     """
 
     endpoint: str
@@ -148,7 +148,7 @@ class _Silences:
         """Carry the last operation of each client over to the next batch."""
         final = greatest(codes, np.arange(len(codes)), len(groups)).tolist()
         has_session = np.zeros(len(groups), dtype=bool)
-        has_session[codes[present(batch.column("session"))]] = True
+        has_session[codes[~is_in(batch.column("protocol"), frozenset({"nfs4.0"}))]] = True
         at_return, status = batch.column("at_return"), batch.column("status_code")
         for code, key in enumerate(groups):
             state, row = self._clients[key], final[code]
@@ -173,7 +173,7 @@ class _Silences:
 FOLD = Fold(
     name="silence",
     reads=(
-        *("endpoint", "client", "op", "position", "session", "status_code", "callback"),
+        *("endpoint", "client", "protocol", "op", "position", "status_code", "callback"),
         *("start_lo", "end_lo", "at_call", "at_return"),
     ),
     produces=(SilenceRow,),

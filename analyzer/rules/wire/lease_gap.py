@@ -1,0 +1,144 @@
+"""A client was silent for longer than the lease.
+
+**What it checks.** The longest time in which a client sent nothing to a server, against the lease time
+that the server told (attribute lease_time).
+
+**Why it matters.** Every request renews the lease; Linux clients send one after two thirds of the lease
+when they have nothing else to do. A longer silence means that the client was frozen, overloaded or cut
+off, and the server may have given its opens and locks to others. If the client was then told that its
+state is gone, it was more than a risk.
+
+**When it is wrong.** If the capture doesn't see all of the client's connections, silence means nothing:
+capture at the server. NFSv4.0 clients without open files needn't renew, so that there a silence counts
+only if the server then refused the client's state. Many servers keep the state of a silent client until
+somebody else wants it. Without the lease time in the input the rule can't judge; give it as
+`--set lease-gap.lease_s=90`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from analyzer.analysis.clients import ClientRow, Labels
+from analyzer.analysis.failures import TOPICS, FailureRow
+from analyzer.analysis.server import ServerRow
+from analyzer.analysis.silence import SilenceRow
+from analyzer.analysis.words import duration
+from analyzer.core.errors import PremiseError
+from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.rule import Case, Rule
+
+_S = 1_000_000_000
+_STATE_GONE = TOPICS["expired"] | TOPICS["session"] | TOPICS["stale"] | TOPICS["revoked"]
+
+
+def check(case: Case) -> Iterator[Hit]:
+    """One hit per client and server: its longest silence."""
+    labels = Labels.of(case)
+    told = {row.endpoint: row.lease_seconds for row in case.rows(ServerRow)}
+    lost = _first_losses(case)
+    longest: dict[tuple[str, str], SilenceRow] = {}
+    for row in case.rows(SilenceRow):
+        key = (row.endpoint, row.client)
+        if key not in longest or _length(row) > _length(longest[key]):
+            longest[key] = row
+    hits = []
+    unjudged: list[SilenceRow] = []
+    for key, row in longest.items():
+        if _active_elsewhere(row, labels):
+            continue
+        lease = int(case.options["lease_s"]) or told.get(row.endpoint)
+        status = next((s for when, s in lost.get(key, []) if 0 <= when - row.end_ns <= 10 * _S), None)
+        if lease is None:
+            if _length(row) >= case.options["worth_asking_ns"] and (row.sessions or status):
+                unjudged.append(row)
+        elif _length(row) > lease * _S and (row.sessions or status):
+            hits.append(_hit(row, lease, status, labels))
+    if unjudged and not hits:
+        worst = max(unjudged, key=_length)
+        raise PremiseError(
+            f"the lease time isn't in this input; {labels.client(worst.client)} was silent for "
+            f"{duration(_length(worst))} (give the lease: --set lease-gap.lease_s=90)"
+        )
+    yield from hits
+
+
+def _length(row: SilenceRow) -> int:
+    return row.end_ns - row.start_ns
+
+
+def _first_losses(case: Case) -> dict[tuple[str, str], list[tuple[int, str]]]:
+    """When each client was first told that its state is gone, per status."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    for row in case.rows(FailureRow):
+        if row.status in _STATE_GONE and row.client is not None and not row.callback:
+            found[(row.endpoint, row.client)].append((row.first_ns, row.status))
+    return found
+
+
+def _active_elsewhere(row: SilenceRow, labels: Labels) -> bool:
+    """Trunking: the same client id used at another address of the server meanwhile."""
+    rows = labels.at.get(row.client, [])
+    own = {clientid for r in rows if r.endpoint == row.endpoint for clientid in r.clientids}
+    return any(
+        r.endpoint != row.endpoint
+        and own & set(r.clientids)
+        and r.first_ns < row.end_ns
+        and r.last_ns > row.start_ns
+        for r in rows
+    )
+
+
+def _hit(row: SilenceRow, lease: int, status: str | None, labels: Labels) -> Hit:
+    length = _length(row)
+    if status is not None:
+        end, severity = f"and was then told {status}", Severity.HIGH
+    elif row.ended:
+        end, severity = "and its state was still there", Severity.LOW
+    else:
+        end, severity = "up to the end of the input", Severity.LOW
+    return Hit(
+        subject=labels.subject(row.client, row.endpoint),
+        message=f"{labels.client(row.client)} sent nothing to server {row.endpoint} for "
+        f"{duration(length)}, longer than the lease of {lease} s, {end}",
+        evidence=row.evidence,
+        when=(row.start_ns, row.end_ns),
+        severity=severity,
+        complete=row.ended,
+        facts={"silent_ns": length, "lease_s": lease, "status": status or ""},
+    )
+
+
+RULE = Rule(
+    id="lease-gap",
+    title="Client silent for longer than the lease",
+    severity=Severity.HIGH,
+    confidence=Confidence.MEDIUM,
+    reads=(ClientRow, FailureRow, ServerRow, SilenceRow),
+    check=check,
+    remedy="Find what stopped the client at that time: a paused or migrated guest, memory pressure, a "
+    "network cut (`journalctl -k --since ...` on the client); if such pauses are normal there, raise the "
+    "server's lease.",
+    references=("RFC 8881, sections 8.3 and 8.4.3", "RFC 7530, section 9.5"),
+    options={"lease_s": 0, "worth_asking_ns": 10_000_000_000},
+    bad=(
+        """
+        1 A getattr f lease_seconds=10
+        2 A read f 0+10
+        30 A read f 0+10 -> EXPIRED
+        """,
+        "1 A getattr f lease_seconds=10\n40 A session -",
+    ),
+    good=(
+        "1 A getattr f lease_seconds=10\n8 A session -\n15 A session -",
+        # unmounted, then mounted again
+        """
+        1 A getattr f lease_seconds=10
+        2 A session - op=DESTROY_CLIENTID
+        60 A session - op=EXCHANGE_ID
+        """,
+        # NFSv4.0 without open files
+        "1 A getattr f lease_seconds=10 protocol=nfs4.0\n90 A getattr f protocol=nfs4.0",
+    ),
+)
