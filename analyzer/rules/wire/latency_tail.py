@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.latency import LatencyRow
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.analysis.words import duration
+from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.words import client_labels, duration, references
+from analyzer.rules.service import references
 
 #: Operations that may take long for a good reason.
 _EXCLUDED = frozenset({"LOCK", "LOCKT", "COPY", "CLONE", "ALLOCATE", "DEALLOCATE", "OFFLOAD_STATUS"})
@@ -41,15 +43,15 @@ def check(case: Case) -> Iterator[Hit]:
             case.options["p99_ns"], case.options["factor"] * row.p50_ns
         ):
             slow.append(row)
-    labels = client_labels(case)
+    labels = Labels.of(case)
     for row in slow:
         worst = clients.get((row.endpoint, row.op), row)
         yield Hit(
-            subject=Subject("server", row.endpoint),
+            subject=server_subject(row.endpoint),
             message=(
                 f"one in a hundred of {row.count:,} {row.op} calls to server {row.endpoint} took "
                 f"{duration(row.p99_ns)} or longer, the median {duration(row.p50_ns)}; slowest "
-                f"{duration(row.max_ns)}; worst off is client {labels.get(worst.client, worst.client)} "
+                f"{duration(row.max_ns)}; worst off is {labels.client(worst.client)} "
                 f"with {duration(worst.p99_ns)}"
             ),
             evidence=references([row.slowest, worst.slowest]),
@@ -81,7 +83,7 @@ RULE = Rule(
     title="The slowest calls take far longer than usual",
     severity=Severity.MEDIUM,
     confidence=Confidence.MEDIUM,
-    reads=(LatencyRow,),
+    reads=(ClientRow, LatencyRow),
     check=check,
     remedy=(
         "Open the cited frames and see what the server did at that time (other clients' load, "

@@ -16,16 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.metadata import MetadataSecond
 from analyzer.analysis.windows import WIDTH_NS
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.analysis.words import counted, duration
+from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.words import client_labels, counted, duration, percent, references
+from analyzer.rules.service import percent, references
 
 
 def check(case: Case) -> Iterator[Hit]:
     """One hit per server and run of seconds."""
-    labels, options = client_labels(case), case.options
+    labels, options = Labels.of(case), case.options
     runs: dict[str, list[list[MetadataSecond]]] = {}
     for row in case.rows(MetadataSecond):
         if row.metadata < options["calls_per_second"]:
@@ -48,16 +50,16 @@ def _hit(
     endpoint: str,
     rows: list[MetadataSecond],
     lasted: int,
-    labels: dict[str, str],
+    labels: Labels,
     options: Mapping[str, int | float],
 ) -> Hit:
     metadata, calls = sum(r.metadata for r in rows), sum(r.calls for r in rows)
     top = max(rows, key=lambda r: r.metadata)
     rate = metadata * WIDTH_NS // lasted
-    client = labels.get(top.top_client, top.top_client)
+    client = labels.bare(top.top_client)
     grave = rate >= 10 * options["calls_per_second"] or lasted >= 60 * WIDTH_NS
     return Hit(
-        subject=Subject("server", endpoint),
+        subject=server_subject(endpoint),
         message=(
             f"server {endpoint} answered {metadata:,} metadata calls in {duration(lasted)} ({rate:,} a "
             f"second, {percent(metadata, calls)} of all calls) from "
@@ -95,7 +97,7 @@ RULE = Rule(
     title="Metadata calls crowd out everything else",
     severity=Severity.MEDIUM,
     confidence=Confidence.MEDIUM,
-    reads=(MetadataSecond,),
+    reads=(ClientRow, MetadataSecond),
     check=check,
     remedy=(
         "List or stat the data set once and keep the list; pack small files into shards (tar, TFRecord, "

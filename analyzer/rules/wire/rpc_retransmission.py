@@ -15,26 +15,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.rpc import ResentCalls
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.analysis.words import counted, duration
+from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.words import client_labels, counted, duration, percent, references
+from analyzer.rules.service import percent, references
 
 _TCP = "tcp retransmissions"
 
 
 def check(case: Case) -> Iterator[Hit]:
     """One hit per client and server."""
-    labels = client_labels(case)
+    labels = Labels.of(case)
     for row in case.rows(ResentCalls):
-        label = labels.get(row.client, row.client)
+        label = labels.bare(row.client)
         tcp = case.coverage.seen.get(_TCP)
         network = "" if tcp is None else f"; the capture shows {counted(tcp, 'TCP retransmission')}"
         many = row.resent >= case.options["many"] and 100 * row.resent >= row.calls
         long = row.longest_ns >= case.options["long_ns"]
         slowest = f", a {row.op} was answered {duration(row.longest_ns)} after it was first sent"
         yield Hit(
-            subject=Subject("client", row.client, label),
+            subject=labels.subject(row.client, row.endpoint),
             message=(
                 f"client {label} sent {counted(row.resent, 'call')} to server {row.endpoint} again "
                 f"({percent(row.resent, row.calls)} of {row.calls:,}; {row.unanswered} of them never "
@@ -62,7 +64,7 @@ RULE = Rule(
     title="RPC calls sent again",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
-    reads=(ResentCalls,),
+    reads=(ClientRow, ResentCalls),
     check=check,
     remedy=(
         "With TCP retransmissions: look for loss on the path (`ss -ti`, `nstat -az TcpRetransSegs`, "

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.stalls import Stall
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.analysis.words import counted, duration
+from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.words import client_labels, counted, duration, references
+from analyzer.rules.service import references
 
 
 def check(case: Case) -> Iterator[Hit]:
@@ -26,12 +28,12 @@ def check(case: Case) -> Iterator[Hit]:
     for row in case.rows(Stall):
         if row.end_ns - row.start_ns >= case.options["stall_ns"]:
             servers.setdefault(row.endpoint, []).append(row)
-    labels = client_labels(case)
+    labels = Labels.of(case)
     for endpoint, stalls in sorted(servers.items()):
         yield _hit(endpoint, stalls, labels, int(case.options["long_ns"]))
 
 
-def _hit(endpoint: str, stalls: list[Stall], labels: dict[str, str], long_ns: int) -> Hit:
+def _hit(endpoint: str, stalls: list[Stall], labels: Labels, long_ns: int) -> Hit:
     longest = max(stalls, key=lambda s: s.end_ns - s.start_ns)
     lasted = longest.end_ns - longest.start_ns
     total = sum(s.end_ns - s.start_ns for s in stalls)
@@ -39,9 +41,9 @@ def _hit(endpoint: str, stalls: list[Stall], labels: dict[str, str], long_ns: in
     severity = Severity.HIGH if lasted >= long_ns else Severity.MEDIUM
     if max(s.outstanding for s in stalls) == 1 and lasted < long_ns:
         severity = Severity.LOW
-    client = labels.get(longest.client, longest.client)
+    client = labels.bare(longest.client)
     return Hit(
-        subject=Subject("server", endpoint),
+        subject=server_subject(endpoint),
         message=(
             f"server {endpoint} answered nobody for {duration(lasted)} while "
             f"{counted(longest.outstanding, 'call')} waited, the longest a {longest.op} of client "
@@ -67,7 +69,7 @@ RULE = Rule(
     title="The server answered nobody for a while",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
-    reads=(Stall,),
+    reads=(ClientRow, Stall),
     check=check,
     remedy=(
         "Look at the server at that time: blocked threads (`dmesg -T | grep blocked`, `echo w > "

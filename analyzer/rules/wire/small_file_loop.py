@@ -16,15 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.metadata import DirectoryUse
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.analysis.words import duration, size
+from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.words import client_labels, duration, percent, references, size
+from analyzer.rules.service import percent, references
 
 
 def check(case: Case) -> Iterator[Hit]:
     """One hit per client and directory."""
-    labels = client_labels(case)
+    labels = Labels.of(case)
     for row in case.rows(DirectoryUse):
         if _matches(row, case.options):
             yield _hit(row, labels, case.options)
@@ -40,12 +42,12 @@ def _matches(row: DirectoryUse, options: Mapping[str, int | float]) -> bool:
     )
 
 
-def _hit(row: DirectoryUse, labels: dict[str, str], options: Mapping[str, int | float]) -> Hit:
-    client = labels.get(row.client, row.client)
+def _hit(row: DirectoryUse, labels: Labels, options: Mapping[str, int | float]) -> Hit:
+    client = labels.bare(row.client)
     place = f"in {row.directory}" if row.directory else "in directories of unknown path"
     spent = row.open_close_ns + row.data_ns
     return Hit(
-        subject=Subject("client", row.client, client),
+        subject=labels.subject(row.client, row.endpoint),
         message=(
             f"client {client} opened {row.files:,} files {place} on server {row.endpoint} {row.opens:,} "
             f"times in {duration(row.last_ns - row.first_ns)} for {size(row.bytes // row.opens)} each on "
@@ -84,7 +86,7 @@ RULE = Rule(
     title="Small files opened and closed one after the other",
     severity=Severity.LOW,
     confidence=Confidence.MEDIUM,
-    reads=(DirectoryUse,),
+    reads=(ClientRow, DirectoryUse),
     check=check,
     remedy=(
         "Pack the files into shards of 100 MiB and more (tar or WebDataset, TFRecord, Parquet, LMDB) and "

@@ -19,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.sync_storm import SyncEffect, SyncSecond
 from analyzer.analysis.windows import WIDTH_NS
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.analysis.words import counted, duration, size
+from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.words import client_labels, counted, duration, references, size
+from analyzer.rules.service import references
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class _Victim:
 
 def check(case: Case) -> Iterator[Hit]:
     """One hit per server and run of seconds, one per server and client that commits in a loop alone."""
-    labels = client_labels(case)
+    labels = Labels.of(case)
     runs: dict[tuple[str, str], list[list[SyncSecond]]] = {}
     for row in case.rows(SyncSecond):
         kind = _kind(row, case.options)
@@ -95,14 +97,14 @@ def _storm(
     endpoint: str,
     rows: list[SyncSecond],
     victim: _Victim | None,
-    labels: dict[str, str],
+    labels: Labels,
     options: Mapping[str, int | float],
 ) -> Hit:
     first_ns, last_ns = min(r.first_ns for r in rows), max(r.last_ns for r in rows)
     commits, stable = sum(r.commits for r in rows), sum(r.stable_writes for r in rows)
     clients, peak, writers = (max(getattr(r, n) for r in rows) for n in ("clients", "peak", "writers"))
     top = max(rows, key=lambda r: r.top_client_syncs)
-    who = f"client {labels.get(top.top_client, top.top_client)}"
+    who = f"{labels.client(top.top_client)}"
     if clients > 1:
         who = f"{counted(clients, 'client')} (most by {who})"
     harmed = victim is not None and victim.factor >= options["victim_factor"] and (
@@ -118,7 +120,7 @@ def _storm(
         severity = Severity.HIGH if grave else Severity.MEDIUM
     busiest = max(r.commits + r.stable_writes for r in rows)
     return Hit(
-        subject=Subject("server", endpoint),
+        subject=server_subject(endpoint),
         message=(
             f"{who} sent {commits + stable:,} sync operations on {counted(writers, 'file')} to server "
             f"{endpoint} in {duration(last_ns - first_ns)}, up to {peak} at a time "
@@ -143,16 +145,16 @@ def _storm(
     )
 
 
-def _alone(endpoint: str, client: str, rows: list[SyncSecond], labels: dict[str, str]) -> Hit:
+def _alone(endpoint: str, client: str, rows: list[SyncSecond], labels: Labels) -> Hit:
     commits = sum(r.commits for r in rows)
     first_ns, last_ns = rows[0].first_ns, max(r.last_ns for r in rows)
-    label = labels.get(client, client)
+    label = labels.bare(client)
     busy = max(rows, key=lambda r: r.commits)
     stable = sum(r.stable_writes for r in rows)
     data = size(sum(r.bytes for r in rows))
     extra = f" and {counted(stable, 'stable WRITE')} of {data}" if stable else ""
     return Hit(
-        subject=Subject("client", client, label),
+        subject=labels.subject(client, endpoint),
         message=(
             f"client {label} sent {counted(commits, 'COMMIT')}{extra} to server {endpoint} one after the "
             f"other, up to {busy.commits} in a second: each waits for stable storage"
@@ -188,7 +190,7 @@ RULE = Rule(
     title="Many synchronous writes at once",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
-    reads=(SyncSecond, SyncEffect),
+    reads=(ClientRow, SyncSecond, SyncEffect),
     check=check,
     remedy=(
         "Don't let all ranks sync at once: stagger checkpoints, write fewer and larger shards, call "

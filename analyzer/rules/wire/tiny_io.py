@@ -18,10 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.small_io import IoSizes
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.analysis.words import counted, duration, size
+from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.words import client_labels, counted, duration, percent, references, size
+from analyzer.rules.service import percent, references
 
 _ASSUMED_LIMIT_BYTES = 65_536
 _PART = 16
@@ -29,7 +31,7 @@ _PART = 16
 
 def check(case: Case) -> Iterator[Hit]:
     """One hit per client, server and direction."""
-    labels = client_labels(case)
+    labels = Labels.of(case)
     for row in case.rows(IoSizes):
         tiny, total = _tiny(row), sum(row.sizes)
         enough = tiny.calls >= case.options["calls"]
@@ -55,13 +57,13 @@ def _tiny(row: IoSizes) -> _Tiny:
     return _Tiny(calls, moved, spent, limit)
 
 
-def _hit(row: IoSizes, tiny: _Tiny, labels: dict[str, str], many: float) -> Hit:
-    client, op = labels.get(row.client, row.client), row.kind.upper()
+def _hit(row: IoSizes, tiny: _Tiny, labels: Labels, many: float) -> Hit:
+    client, op = labels.bare(row.client), row.kind.upper()
     told = "the server takes" if row.limit_bytes else "most servers take at least"
     fewer = max(tiny.bytes // tiny.limit_bytes, 1)
     name = f" (last on {row.path})" if row.path else ""
     return Hit(
-        subject=Subject("client", row.client, client),
+        subject=labels.subject(row.client, row.endpoint),
         message=(
             f"client {client} sent {counted(tiny.calls, op)} of {size(tiny.bytes // tiny.calls)} on "
             f"average back to back{name} to server {row.endpoint}, "
@@ -99,7 +101,7 @@ RULE = Rule(
     title="Sequential I/O in tiny pieces",
     severity=Severity.LOW,
     confidence=Confidence.MEDIUM,
-    reads=(IoSizes,),
+    reads=(ClientRow, IoSizes),
     check=check,
     remedy=(
         "Mount with `-o rsize=1048576,wsize=1048576` (see what is in force with `nfsstat -m`), don't use "

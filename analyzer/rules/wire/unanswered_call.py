@@ -17,10 +17,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.rpc import UnansweredCall
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.analysis.words import counted, duration
+from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.words import client_labels, counted, duration, references
+from analyzer.rules.service import references
 
 
 def check(case: Case) -> Iterator[Hit]:
@@ -31,14 +33,14 @@ def check(case: Case) -> Iterator[Hit]:
     for row in case.rows(UnansweredCall):
         if end_ns - row.start_ns >= case.options["tail_ns"]:
             groups.setdefault((row.endpoint, row.client), []).append(row)
-    labels = client_labels(case)
+    labels = Labels.of(case)
     for rows in groups.values():
         yield _hit(rows, end_ns, labels, int(case.options["few"]))
 
 
-def _hit(rows: list[UnansweredCall], end_ns: int, labels: dict[str, str], few: int) -> Hit:
+def _hit(rows: list[UnansweredCall], end_ns: int, labels: Labels, few: int) -> Hit:
     first = min(rows, key=lambda row: row.start_ns)
-    client = labels.get(first.client, first.client)
+    client = labels.bare(first.client)
     replies = (first.client_reply_ns, first.server_reply_ns)
     client_lives, server_lives = (at is not None and at > first.start_ns for at in replies)
     if client_lives:
@@ -56,7 +58,7 @@ def _hit(rows: list[UnansweredCall], end_ns: int, labels: dict[str, str], few: i
     again = sum(row.attempts - 1 for row in rows)
     resent = f", sent again {counted(again, 'time')}" if again else ""
     return Hit(
-        subject=Subject("client", first.client, client),
+        subject=labels.subject(first.client, first.endpoint),
         message=(
             f"{counted(len(rows), 'call')} of client {client} ({kinds}) got no reply, the first{name} "
             f"within {duration(end_ns - first.start_ns)} until the input's end{resent}, {who}"
@@ -82,7 +84,7 @@ RULE = Rule(
     title="Calls without a reply",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
-    reads=(UnansweredCall,),
+    reads=(ClientRow, UnansweredCall),
     check=check,
     remedy=(
         "See whether the server is up and reachable from that client (`rpcinfo -T tcp SERVER 100003 4`, "

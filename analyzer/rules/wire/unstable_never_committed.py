@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.uncommitted import UncommittedData
+from analyzer.analysis.words import counted, duration, size
 from analyzer.core.finding import Confidence, Hit, Severity, Subject
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.words import client_labels, counted, duration, references, size
+from analyzer.rules.service import file_name, references
 
 
 def check(case: Case) -> Iterator[Hit]:
@@ -30,7 +32,7 @@ def check(case: Case) -> Iterator[Hit]:
         last_ns = max(last_ns, row.input_last_ns)
         if row.ended in ("close", "end") and row.exact:
             groups.setdefault((row.endpoint, row.client, row.ended), []).append(row)
-    labels = client_labels(case)
+    labels = Labels.of(case)
     for (_, _, ended), rows in groups.items():
         if ended == "close":
             yield _closed(rows, last_ns, labels, case)
@@ -40,7 +42,7 @@ def check(case: Case) -> Iterator[Hit]:
                 yield _open(quiet, last_ns, labels)
 
 
-def _closed(rows: list[UncommittedData], last_ns: int, labels: dict[str, str], case: Case) -> Hit:
+def _closed(rows: list[UncommittedData], last_ns: int, labels: Labels, case: Case) -> Hit:
     main = max(rows, key=lambda row: row.bytes)
     total = sum(row.bytes for row in rows)
     left_ns = max(last_ns - (main.ended_ns or 0), 0)
@@ -55,20 +57,20 @@ def _closed(rows: list[UncommittedData], last_ns: int, labels: dict[str, str], c
     )
 
 
-def _open(rows: list[UncommittedData], last_ns: int, labels: dict[str, str]) -> Hit:
+def _open(rows: list[UncommittedData], last_ns: int, labels: Labels) -> Hit:
     quiet_ns = last_ns - max(row.last_ns for row in rows)
     outcome = f"had seen no COMMIT {duration(quiet_ns)} after the last write, when the input ended"
     return _hit(rows, labels, outcome, Severity.INFO, False)
 
 
 def _hit(
-    rows: list[UncommittedData], labels: dict[str, str], outcome: str, severity: Severity, complete: bool
+    rows: list[UncommittedData], labels: Labels, outcome: str, severity: Severity, complete: bool
 ) -> Hit:
     main = max(rows, key=lambda row: row.bytes)
     total = sum(row.bytes for row in rows)
-    name = main.path or f"file handle {main.object}"
+    name = file_name(main.path, main.object)
     more = f" and {counted(len(rows) - 1, 'other file')}" if len(rows) > 1 else ""
-    client = labels.get(main.client, main.client)
+    client = labels.bare(main.client)
     return Hit(
         subject=Subject("file", f"{main.endpoint} {main.object}", name),
         message=f"{size(total)} that client {client} wrote UNSTABLE to {name}{more} {outcome}",
@@ -91,7 +93,7 @@ RULE = Rule(
     title="Unstable data left without COMMIT",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
-    reads=(UncommittedData,),
+    reads=(ClientRow, UncommittedData),
     check=check,
     remedy=(
         "Let the writer call fsync() before it closes the file, and update the client if it is a "

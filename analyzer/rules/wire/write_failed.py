@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analyzer.analysis.clients import ClientRow, Labels
+from analyzer.analysis.words import counted
 from analyzer.analysis.write_failures import WriteFailure
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.words import client_labels, counted, references
+from analyzer.rules.service import references
 
 #: Status → severity if data was refused, severity otherwise, remedy.
 _MEANING: dict[str, tuple[Severity, Severity, str]] = {
@@ -62,16 +64,16 @@ _MEANING: dict[str, tuple[Severity, Severity, str]] = {
 
 def check(case: Case) -> Iterator[Hit]:
     """One hit per client, status and directory."""
-    labels = client_labels(case)
+    labels = Labels.of(case)
     for row in case.rows(WriteFailure):
         with_data, without, remedy = _MEANING[row.status]
-        client = labels.get(row.client, row.client)
+        client = labels.bare(row.client)
         place = f"in {row.directory}" if row.directory else "on files of unknown path"
         path = f", first {row.op} of {row.path}" if row.path else f", first {row.op}"
         what = counted(row.count, "operation")
         data = f" ({counted(row.data, 'WRITE or COMMIT', 'WRITEs and COMMITs')})" if row.data else ""
         yield Hit(
-            subject=Subject("client", row.client, client),
+            subject=labels.subject(row.client, row.endpoint),
             message=(
                 f"server {row.endpoint} answered {row.status} to {what}{data} of client {client} "
                 f"{place}{path}"
@@ -98,7 +100,7 @@ RULE = Rule(
     title="The server refused to store data",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
-    reads=(WriteFailure,),
+    reads=(ClientRow, WriteFailure),
     check=check,
     remedy=(
         "Remove the cause that the status names, then write the files again and check the results of "

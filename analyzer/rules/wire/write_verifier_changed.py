@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.uncommitted import UncommittedData
+from analyzer.analysis.words import counted, duration, size
 from analyzer.core.finding import Confidence, Hit, Severity, Subject
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.words import client_labels, counted, duration, references, size
+from analyzer.rules.service import file_name, references
 
 
 def check(case: Case) -> Iterator[Hit]:
@@ -32,18 +34,18 @@ def check(case: Case) -> Iterator[Hit]:
         if row.ended == "verifier":
             key = (row.endpoint, row.client, row.verifier, row.new_verifier, row.resent)
             groups.setdefault(key, []).append(row)
-    labels = client_labels(case)
+    labels = Labels.of(case)
     for rows in groups.values():
         yield _hit(rows, last_ns, labels, int(case.options["resend_ns"]))
 
 
-def _hit(rows: list[UncommittedData], last_ns: int, labels: dict[str, str], resend_ns: int) -> Hit:
+def _hit(rows: list[UncommittedData], last_ns: int, labels: Labels, resend_ns: int) -> Hit:
     main = max(rows, key=lambda row: row.bytes)
     lost, sent = sum(row.bytes for row in rows), sum(min(row.resent_bytes, row.bytes) for row in rows)
     changed_ns = min(row.ended_ns or 0 for row in rows)
     left_ns = max(last_ns - max(row.ended_ns or 0 for row in rows), 0)
-    client = labels.get(main.client, main.client)
-    name = main.path or f"file handle {main.object}"
+    client = labels.bare(main.client)
+    name = file_name(main.path, main.object)
     more = f" and {counted(len(rows) - 1, 'other file')}" if len(rows) > 1 else ""
     if main.resent:
         outcome = "the client sent all of it again"
@@ -88,7 +90,7 @@ RULE = Rule(
     title="Unstable writes lost by a server restart",
     severity=Severity.CRITICAL,
     confidence=Confidence.HIGH,
-    reads=(UncommittedData,),
+    reads=(ClientRow, UncommittedData),
     check=check,
     remedy=(
         "Treat the file as damaged: write it again from its source or go back to the last checkpoint "

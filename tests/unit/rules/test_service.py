@@ -30,7 +30,7 @@ AGAIN = "5.2..5.3 A write f 0+65536 unstable value=bb\n5.4..5.5 A commit f 0+0 v
 @pytest.mark.parametrize(
     ("text", "last_s", "severity", "confidence", "words"),
     [
-        (LOST, 60, Severity.CRITICAL, Confidence.HIGH, "none of it again in the 55.0 s"),
+        (LOST, 60, Severity.CRITICAL, Confidence.HIGH, "none of it again in the 55.00 s"),
         (LOST, 9, Severity.HIGH, Confidence.MEDIUM, "none of it again in the 4.00 s"),
         (LOST + AGAIN, 60, Severity.LOW, Confidence.HIGH, "sent all of it again"),
     ],
@@ -88,7 +88,7 @@ def test_a_sync_storm_is_as_bad_as_what_it_does_to_others(victim_ms: int, severi
     assert finding.facts["peak_outstanding"] == 4
     if victim_ms > 1:
         assert finding.facts["victim_factor"] == victim_ms
-        assert f"READ took {victim_ms}" in finding.title
+        assert f"READ took {victim_ms}.0 ms" in finding.title
 
 
 def test_two_clients_that_write_in_turn_under_a_lock_make_no_storm() -> None:
