@@ -6,6 +6,7 @@ distinct values of a column or the groups of a batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,10 +61,14 @@ class Coded:
         """The text of every row."""
         if self.size > 4 * len(self.codes):
             codes, place = distinct(self.codes, self.size)
-            few = [self.word(code) for code in codes.tolist()]
+            few: list[str | None] = [self.word(code) for code in codes.tolist()]
             return [few[i] for i in place.tolist()]
         all_words: list[str | None] = [*self.dictionary.to_pylist(), None]
         return [all_words[code] for code in self.codes.tolist()]
+
+    def named(self, codes: Ints) -> list[str | None]:
+        """The texts of some codes."""
+        return Coded(codes, self.dictionary).words()
 
     def take(self, rows: Ints | Mask) -> Coded:
         """The same column of some rows."""
@@ -133,6 +138,11 @@ class Groups:
     def __len__(self) -> int:
         return len(self.keys[0])
 
+    def names(self, columns: Sequence[Coded]) -> list[tuple[str, ...]]:
+        """The texts of each group in the first columns that it was made of, "" for null."""
+        words = [column.named(codes) for column, codes in zip(columns, self.keys, strict=False)]
+        return [tuple(word or "" for word in name) for name in zip(*words, strict=True)]
+
     def count(self, mask: Mask | None = None) -> Ints:
         """Rows per group (those in `mask`)."""
         rows = self.of_row if mask is None else self.of_row[mask]
@@ -178,7 +188,7 @@ class Vocabulary:
     def encode(self, column: Coded) -> Ints:
         """The column's rows as numbers of this vocabulary."""
         codes, place = distinct(column.codes, column.size)
-        numbers = np.fromiter((self.number(column.word(c)) for c in codes.tolist()), np.int64, len(codes))
+        numbers = np.fromiter((self.number(word) for word in column.named(codes)), np.int64, len(codes))
         return numbers[place] if len(codes) else np.empty(0, dtype=np.int64)
 
     def number(self, word: str | None) -> int:
@@ -196,8 +206,7 @@ def parents(path: Coded) -> tuple[list[str | None], Ints]:
     codes, place = distinct(path.codes, path.size)
     folders = Vocabulary()
     of_code = []
-    for code in codes.tolist():
-        word = path.word(code)
+    for word in path.named(codes):
         of_code.append(folders.number(None if word is None else word.rpartition("/")[0] or "/"))
     return folders.words, np.array(of_code, dtype=np.int64)[place]
 

@@ -29,16 +29,17 @@ def upper_edge_ns(bucket: int) -> int:
     return math.ceil(LOWEST_NS * GROWTH**bucket)
 
 
-def percentile_ns(counts: NDArray[np.int64], max_ns: int, quantile: float) -> int:
-    """The duration at a quantile (0..1) by nearest rank: the smallest one that at least this share of
-    the values doesn't exceed. At most 3 % above the true value, never below it, never above `max_ns`.
-    0 if there are no values."""
-    total = int(counts.sum())
+def percentiles_ns(counts: NDArray[np.int64], max_ns: int, quantiles: tuple[float, ...]) -> tuple[int, ...]:
+    """The durations at some quantiles (0..1) by nearest rank: for each the smallest one that at least this
+    share of the values doesn't exceed. At most 3 % above the true value, never below it, never above
+    `max_ns`. 0 if there are no values."""
+    reached = np.cumsum(counts)
+    total = int(reached[-1])
     if total == 0:
-        return 0
-    rank = min(max(math.ceil(quantile * total), 1), total)
-    bucket = int(np.searchsorted(np.cumsum(counts), rank))
-    return max_ns if bucket == BUCKETS - 1 else min(upper_edge_ns(bucket), max_ns)
+        return (0,) * len(quantiles)
+    ranks = [min(max(math.ceil(quantile * total), 1), total) for quantile in quantiles]
+    buckets = np.searchsorted(reached, ranks).tolist()
+    return tuple(max_ns if b == BUCKETS - 1 else min(upper_edge_ns(b), max_ns) for b in buckets)
 
 
 def _empty() -> NDArray[np.int64]:
@@ -77,5 +78,5 @@ class Histogram:
         return int(self.counts.sum())
 
     def percentile_ns(self, quantile: float) -> int:
-        """The duration at a quantile (0..1); see `percentile_ns` of this module."""
-        return percentile_ns(self.counts, self.max_ns, quantile)
+        """The duration at a quantile (0..1); see `percentiles_ns`."""
+        return percentiles_ns(self.counts, self.max_ns, (quantile,))[0]

@@ -22,7 +22,7 @@ from analyzer.analysis.columns import (
     present,
     text,
 )
-from analyzer.analysis.histogram import BUCKETS, buckets_of, percentile_ns
+from analyzer.analysis.histogram import BUCKETS, buckets_of, percentiles_ns
 from analyzer.core.rule import Fold
 from analyzer.core.table import Tables
 
@@ -77,22 +77,19 @@ class _Latencies:
     """Histograms by (endpoint, client, op); the number of groups is bounded."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, str, str], int] = {}
+        self._places: dict[tuple[str, ...], int] = {}
         self._counts = np.zeros((16, BUCKETS), dtype=np.int64)
         self._sums = np.zeros((16, 4), dtype=np.int64)  # calls, failed, bytes, longest
         self._slowest: list[str] = []
 
-    def add(
-        self, calls: Groups, names: list[tuple[str, str, str]], batch: pa.RecordBatch, rows: Ints
-    ) -> None:
+    def add(self, calls: Groups, names: list[tuple[str, ...]], batch: pa.RecordBatch, rows: Ints) -> None:
         """Take in the calls of one batch: `rows` are their rows, `names` the keys of the groups."""
         places = np.fromiter((self._place(n) for n in names), np.int64, len(names))
         code = integers(batch, "status_code")[rows]
         durations = (integers(batch, "end_lo") - integers(batch, "start_lo"))[rows]
         worked = code != _DELAY
-        flat = calls.of_row[worked] * BUCKETS + buckets_of(durations[worked])
-        counts = np.bincount(flat, minlength=len(calls) * BUCKETS).reshape(len(calls), BUCKETS)
-        np.add.at(self._counts, places, counts)
+        cells = places[calls.of_row[worked]] * BUCKETS + buckets_of(durations[worked])
+        np.add.at(self._counts.reshape(-1), cells, 1)
         np.add.at(self._sums[:, 0], places, calls.count())
         np.add.at(self._sums[:, 1], places, calls.count(code != 0))
         np.add.at(self._sums[:, 2], places, calls.total(integers(batch, "bytes")[rows]))
@@ -107,7 +104,10 @@ class _Latencies:
         for place, index in zip(found.tolist(), record[first].tolist(), strict=True):
             self._slowest[place] = at_return[int(rows[index])].as_py() or ""
 
-    def _place(self, name: tuple[str, str, str]) -> int:
+    def _place(self, name: tuple[str, ...]) -> int:
+        known = self._places.get(name)
+        if known is not None:
+            return known
         endpoint, _, op = name
         coarser = ((endpoint, OTHERS, op), (OTHERS, OTHERS, op), (OTHERS, OTHERS, OTHERS))
         for candidate, room in zip((name, *coarser), _ROOM, strict=True):
@@ -138,7 +138,7 @@ class _Latencies:
         calls, failed, size = self._sums[places, :3].sum(axis=0).tolist()
         worst = max(places, key=lambda p: int(self._sums[p, 3]))
         longest = int(self._sums[worst, 3])
-        p50, p90, p99, p999 = (percentile_ns(counts, longest, q) for q in (0.5, 0.9, 0.99, 0.999))
+        p50, p90, p99, p999 = percentiles_ns(counts, longest, (0.5, 0.9, 0.99, 0.999))
         slowest = self._slowest[worst]
         return LatencyRow(endpoint, client, op, calls, failed, size, p50, p90, p99, p999, longest, slowest)
 
@@ -149,7 +149,7 @@ class _Rates:
     def __init__(self) -> None:
         self._begin_ns: int | None = None
         self._width_ns = _FIRST_WIDTH_NS
-        self._series: dict[tuple[str, str], int] = {}
+        self._series: dict[tuple[str, ...], int] = {}
         self._count = np.zeros((0, _INTERVALS), dtype=np.int64)
         self._sum = np.zeros((0, _INTERVALS), dtype=np.int64)
         self._max = np.zeros((0, _INTERVALS), dtype=np.int64)
@@ -161,10 +161,7 @@ class _Rates:
         while (int(ends.max()) - self._begin_ns) // self._width_ns >= _INTERVALS:
             self._halve()
         calls = group((op.codes, op.size), (status.codes, status.size))
-        names = [
-            (op.word(o) or "", status.word(s) or "")
-            for o, s in zip(*(k.tolist() for k in calls.keys), strict=True)
-        ]
+        names = calls.names((op, status))
         series = np.fromiter((self._number(n) for n in names), np.int64, len(names))
         interval = np.maximum((ends - self._begin_ns) // self._width_ns, 0)
         cells, cell = distinct(series[calls.of_row] * _INTERVALS + interval, len(self._count) * _INTERVALS)
@@ -172,7 +169,7 @@ class _Rates:
         self._sum.reshape(-1)[cells] += np.bincount(cell, weights=durations).astype(np.int64)
         np.maximum.at(self._max.reshape(-1), cells[cell], durations)
 
-    def _number(self, name: tuple[str, str]) -> int:
+    def _number(self, name: tuple[str, ...]) -> int:
         if name not in self._series:
             if len(self._series) >= _MOST_SERIES:
                 name = (OTHERS, OTHERS)
@@ -224,10 +221,7 @@ class _Walk:
         self._rates.add(op, status, ends, ends - integers(batch, "start_lo")[rows])
         columns = (endpoint, client, op)
         calls = group(*((c.codes, c.size) for c in columns))
-        words = (
-            [c.word(k) or "" for k in keys.tolist()] for c, keys in zip(columns, calls.keys, strict=True)
-        )
-        self._latencies.add(calls, list(zip(*words, strict=True)), batch, rows)
+        self._latencies.add(calls, calls.names(columns), batch, rows)
 
     def finish(self) -> None:
         self._tables.of(LatencyRow).extend(self._latencies.rows())

@@ -122,8 +122,9 @@ class _Directories:
         first, last = rows[uses.first()], rows[uses.last()]
         proof = batch.column("at_return").take(pa.array(np.concatenate([first, last]))).to_pylist()
         ends = integers(batch, "end_lo")
-        for i, (e, c, d) in enumerate(zip(*(k.tolist() for k in uses.keys), strict=True)):
-            key = (endpoint.word(e) or "", client.word(c) or "", words[d])
+        names = uses.names((endpoint, client))
+        for i, ((server, who), d) in enumerate(zip(names, uses.keys[2].tolist(), strict=True)):
+            key = (server, who, words[d])
             use = self._uses.get(key)
             if use is None:
                 use = self._uses[key] = _Use(int(ends[first[i]]), proof[i] or "")

@@ -110,10 +110,9 @@ class _Walk:
         replies = np.full(len(pairs), -1, dtype=np.int64)
         replies[pairs.of_row[answered]] = last[answered]  # ends ascend: the latest stays
         counts = pairs.count().tolist()
-        keys = zip(*(k.tolist() for k in pairs.keys), strict=True)
-        for (e, c), count, reply in zip(keys, counts, replies.tolist(), strict=True):
-            server = endpoint.word(e) or ""
-            pair = self._pair(server, client.word(c) or "")
+        names = pairs.names((endpoint, client))
+        for (server, who), count, reply in zip(names, counts, replies.tolist(), strict=True):
+            pair = self._pair(server, who)
             pair.calls += count
             if reply >= 0:
                 pair.last_reply_ns = reply

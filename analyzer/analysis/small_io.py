@@ -61,7 +61,7 @@ class _Walk:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._uses: dict[tuple[str, str, str], _Use] = {}
+        self._uses: dict[tuple[str, ...], _Use] = {}
         self._limits: dict[tuple[str, str], int] = {}
 
     def feed(self, batch: pa.RecordBatch) -> None:
@@ -86,30 +86,29 @@ class _Walk:
         sums = sums.reshape(4, len(uses), SIZES)
         largest = np.zeros(len(uses), dtype=np.int64)
         np.maximum.at(largest, uses.of_row, size[rows])
-        for i, codes in enumerate(zip(*(k.tolist() for k in uses.keys), strict=True)):
-            name = tuple(c.word(k) or "" for c, k in zip(columns, codes, strict=True))
-            use = self._use((name[0], name[1], name[2]))
+        names = uses.names(columns)
+        for i, name in enumerate(names):
+            use = self._use(name)
             use.sums += sums[:, i]
             use.largest = max(use.largest, int(largest[i]))
-        self._note_evidence(batch, rows[adjoins > 0], columns, uses.of_row[adjoins > 0], uses.keys)
+        self._note_evidence(batch, rows[adjoins > 0], uses.of_row[adjoins > 0], names)
 
-    def _use(self, name: tuple[str, str, str]) -> _Use:
+    def _use(self, name: tuple[str, ...]) -> _Use:
         if name not in self._uses and len(self._uses) >= _MOST_GROUPS:
             return _Use()
         return self._uses.setdefault(name, _Use())
 
     def _note_evidence(
-        self, batch: pa.RecordBatch, rows: Ints, columns: list[Coded], of_row: Ints, keys: tuple[Ints, ...]
+        self, batch: pa.RecordBatch, rows: Ints, of_row: Ints, names: list[tuple[str, ...]]
     ) -> None:
         if len(rows) == 0:
             return
-        found = group((of_row, len(keys[0])))
+        found = group((of_row, len(names)))
         first, last = rows[found.first()], rows[found.last()]
         proof = batch.column("at_return").take(pa.array(np.concatenate([first, last]))).to_pylist()
         end, path = integers(batch, "end_lo"), text(batch, "path")
         for i, place in enumerate(found.keys[0].tolist()):
-            name = tuple(c.word(int(k[place])) or "" for c, k in zip(columns, keys, strict=True))
-            use = self._use((name[0], name[1], name[2]))
+            use = self._use(names[place])
             if not use.at_first:
                 use.at_first, use.first_ns = proof[i] or "", int(end[first[i]])
             use.at_last, use.last_ns = proof[len(found) + i] or "", int(end[last[i]])

@@ -92,8 +92,9 @@ class _Walk:
         first, last = found.first().tolist(), found.last().tolist()
         end = integers(batch, "end_lo")[rows]
         at_call, at_return = batch.column("at_call"), batch.column("at_return")
-        for i, (e, c, s, d) in enumerate(zip(*(k.tolist() for k in found.keys), strict=True)):
-            key = (endpoint.word(e) or "", client.word(c) or "", status.word(s) or "", directories[d])
+        names = found.names((endpoint, client, status))
+        for i, ((server, who, why), d) in enumerate(zip(names, found.keys[3].tolist(), strict=True)):
+            key = (server, who, why, directories[d])
             begin = first[i]
             failure = self._failures.get(key)
             if failure is None:

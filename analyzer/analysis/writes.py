@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from analyzer.analysis.columns import Coded, Ints, Mask, group, integers, present, text
+from analyzer.analysis.columns import Ints, Mask, group, integers, present, text
 from analyzer.analysis.uncommitted import TO_END, FileWrites, Step, UncommittedData
 from analyzer.core.rule import Fold
 from analyzer.core.table import Tables
@@ -24,7 +24,7 @@ MOST_FILES: Final = 8192
 _UNSTABLE, _STABLE, _COMMIT, _CLOSE = range(4)
 _WHAT: Final = ("unstable", "stable", "commit", "close")
 _FAR: Final = (1 << 62) - 1
-Key = tuple[str, str, str]
+Key = tuple[str, ...]  # endpoint, client, object
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class _Rows:
     lo: Ints
     hi: Ints
     size: Ints
-    keys: tuple[Key, ...]
+    keys: list[Key]
 
     def cut(self, mask: Mask) -> _Rows:
         """Only the rows in the mask."""
@@ -115,12 +115,7 @@ def _sorted_rows(batch: pa.RecordBatch) -> _Rows | None:
     span = np.where(what <= _STABLE, size, length)
     to_end = (what == _COMMIT) & (length <= 0)
     hi = np.where(to_end, TO_END, np.minimum(lo, _FAR) + np.clip(span, 0, _FAR))
-    return _Rows(batch, row, of, what, codes, lo, hi, size, _keys(names, files.keys))
-
-
-def _keys(names: list[Coded], keys: tuple[Ints, ...]) -> tuple[Key, ...]:
-    words = [[c.word(k) or "" for k in codes.tolist()] for c, codes in zip(names, keys, strict=True)]
-    return tuple((e, c, o) for e, c, o in zip(*words, strict=True))
+    return _Rows(batch, row, of, what, codes, lo, hi, size, files.names(names))
 
 
 def _matters(rows: _Rows, known: list[FileWrites | None], several: Mask) -> Mask:
