@@ -74,9 +74,7 @@ def _entry(block: str) -> Entry:
 
 def _read() -> tuple[Entry, ...]:
     text = importlib.resources.files(__package__).joinpath("catalogue.txt").read_text("ascii")
-    return tuple(_entry(block) for block in text.strip().split("
-
-"))
+    return tuple(_entry(block) for block in text.strip().split("\n\n"))
 
 
 CATALOGUE: Final = _read()

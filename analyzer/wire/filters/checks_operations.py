@@ -235,7 +235,8 @@ def layers(reading: Reading) -> Iterator[Fault]:
             if isinstance(value, Field) and value.layer and value.name.startswith(("nfs.", "rpc.")):
                 message = (
                     "# counts protocol layers in the frame, not operations: "
-                    f"{value.name}#{value.layer} isn't the operation at that place. Print the list and count: -e nfs.opcode."
+                    f"{value.name}#{value.layer} isn't the operation at that place. Print the list "
+                    "and count: -e nfs.opcode."
                 )
                 edit = (Edit(value.span, value.name),)
                 yield Fault("layer-operator", Level.ERROR, value.span, message, SEEN_4_0, edit)

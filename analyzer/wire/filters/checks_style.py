@@ -75,8 +75,8 @@ def ports(reading: Reading) -> Iterator[Fault]:
                 "port-only",
                 Level.WARNING,
                 condition.test.span,
-                "NFS isn't bound to port 2049: servers on other ports, and NFSv4.0 callbacks to the client, "
-                "are missed. Wireshark finds RPC on any port; test for nfs instead.",
+                "NFS isn't bound to port 2049: servers on other ports, and 4.0 callbacks to clients, are "
+                "missed. Wireshark finds RPC on any port; test for nfs instead.",
                 "RFC 8881 section 2.9.3; " + SEEN_4_0,
                 edits or (Edit(condition.test.span, "nfs"),),
             )

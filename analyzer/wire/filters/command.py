@@ -66,7 +66,10 @@ def filter_command(expression: str | None, compiler: Compiler | None = compile_f
         result = replace(result, faults=(*result.faults, _refused(expression, compiled)))
     corrected = compiler(result.corrected) if compiler and result.corrected else None
     if corrected is not None and corrected.ok is False:
-        result = replace(result, corrected="", leftover=())
+        faults = result.faults
+        if not any(fault.rule == "refused" for fault in faults):
+            faults = (*faults, _still_refused(expression, corrected))
+        result = replace(result, faults=faults, corrected="", leftover=())
     wanted = dict.fromkeys(name for fault in result.faults for name in _RELATED.get(fault.rule, ()))
     return FilterReport(
         result,
@@ -81,6 +84,11 @@ def filter_command(expression: str | None, compiler: Compiler | None = compile_f
 def _explained(result: Lint) -> bool:
     """True if an error was found that may be the reason for tshark's refusal."""
     return any(fault.level is Level.ERROR for fault in result.faults)
+
+
+def _still_refused(expression: str, compiled: Compiled) -> Fault:
+    message = f"With all that repaired tshark still refuses it: {compiled.message}"
+    return Fault("refused", Level.ERROR, Span(0, len(expression)), message, f"tshark {compiled.version}")
 
 
 def _refused(expression: str, compiled: Compiled) -> Fault:

@@ -28,14 +28,16 @@ _TEXTS: Final = _words("STRING STRINGZ STRINGZTRUNC STRINGZPAD UINT_STRING")
 
 #: Fields that only an RPC call carries (RFC 8881 section 18, argument structures; checked against
 #: captures of NFSv4.0 and 4.1). `rpc.reqframe` in a call is the frame of its reply.
-CALL_ONLY: Final = _words("""nfs.minorversion nfs.lock.reclaim nfs.reclaim4 nfs.lock_seqid nfs.lock.locker.new_lock_owner
+CALL_ONLY: Final = _words("""
+    nfs.minorversion nfs.lock.reclaim nfs.reclaim4 nfs.lock_seqid nfs.lock.locker.new_lock_owner
     nfs.open_owner4 nfs.open4.share_access nfs.open4.share_deny nfs.open.claim_type nfs.open.opentype
     nfs.cachethis4 nfs.nfs_client_id4.id nfs.createmode4 nfs.cb_program nfs.exchange_id.call_flags
     rpc.reqframe rpc.auth.uid rpc.auth.gid rpc.auth.machinename rpc.call.dup""")
 
 #: Fields that only an RPC reply carries (result structures). `rpc.repframe` in a reply is the frame of
 #: its call.
-REPLY_ONLY: Final = _words("""nfs.nfsstat4 nfs.status nfs.open.delegation_type nfs.target_high_slotid nfs.sequence.flags
+REPLY_ONLY: Final = _words("""
+    nfs.nfsstat4 nfs.status nfs.open.delegation_type nfs.target_high_slotid nfs.sequence.flags
     nfs.changeid4 nfs.changeid4.before nfs.changeid4.after nfs.open_rflags nfs.exchange_id.reply_flags
     nfs.fattr4.lease_time rpc.repframe rpc.time rpc.replystat rpc.state_accept rpc.state_reject
     rpc.reply.dup""")
