@@ -31,6 +31,18 @@ CHECKS: Final[tuple[Check, ...]] = (
 _ROUNDS: Final = 8
 
 
+#: Faults that Wireshark refuses a filter for: a text that still has one isn't given as the corrected one.
+_REFUSED: Final = {
+    "syntax",
+    "unusable",
+    "unknown-field",
+    "unknown-function",
+    "unknown-value",
+    "value-without-field",
+    "search-in-number",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Lint:
     """`corrected` is the repaired filter, whole; empty if nothing was wrong or no repair is known.
@@ -65,8 +77,8 @@ def lint(text: str) -> Lint:
         remaining, _ = _faults(current)
         if unread and remaining:
             uncovered.append((current, remaining))
-    unreadable = any(fault.rule == "syntax" for fault in remaining)
-    corrected = "" if current == text or unreadable else current
+    refused = any(fault.rule in _REFUSED for fault in remaining)
+    corrected = "" if current == text or refused else current
     leftover = remaining if corrected else ()
     return Lint(text, faults, corrected, leftover, reading, tuple(uncovered))
 
