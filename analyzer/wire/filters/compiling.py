@@ -7,11 +7,13 @@ enough. The expression travels as one argument, never through a shell.
 from __future__ import annotations
 
 import re
-import shutil
 import struct
 import subprocess
 from dataclasses import dataclass
 from typing import Final
+
+from analyzer.core.errors import ToolError
+from analyzer.wire.tshark import Tshark, find_tshark
 
 _EMPTY_CAPTURE: Final = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1024, 1)
 _SECONDS: Final = 20.0
@@ -29,16 +31,17 @@ class Compiled:
     version: str = ""
 
 
-def compile_filter(expression: str, tshark: str | None = None) -> Compiled:
+def compile_filter(expression: str, tshark: Tshark | None = None) -> Compiled:
     """Let tshark compile the expression; never raises for a missing or failing tshark."""
-    program = tshark or shutil.which("tshark")
-    if program is None:
-        return Compiled(None, "tshark isn't installed: the filter was checked, but not compiled")
+    try:
+        program = tshark or find_tshark()
+    except ToolError as error:
+        return Compiled(None, f"Checked, but not compiled: {error}")
     if "\0" in expression:
         return Compiled(False, "a filter can't hold the character NUL")
     try:
         done = subprocess.run(
-            [program, "-n", "-r", "-", "-Y", expression],
+            [program.path, "-n", "-r", "-", "-Y", expression],
             input=_EMPTY_CAPTURE,
             capture_output=True,
             timeout=_SECONDS,
@@ -52,10 +55,10 @@ def compile_filter(expression: str, tshark: str | None = None) -> Compiled:
         if line.strip() and not line.startswith("Running as")
     ]
     if done.returncode == 0:
-        return Compiled(True, " ".join(lines), version=_version(program))
+        return Compiled(True, " ".join(lines), version=program.version)
     column, width = _caret(lines)
     message = lines[0].removeprefix("tshark: ") if lines else f"exit code {done.returncode}"
-    return Compiled(False, message, column, width, _version(program))
+    return Compiled(False, message, column, width, program.version)
 
 
 def _caret(lines: list[str]) -> tuple[int | None, int]:
@@ -63,18 +66,3 @@ def _caret(lines: list[str]) -> tuple[int | None, int]:
         if match := re.fullmatch(r"\s*(\^~*)", line):
             return line.index("^") - _INDENT, len(match[1])
     return None, 1
-
-
-def _version(program: str) -> str:
-    try:
-        done = subprocess.run(
-            [program, "--version"],
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    match = re.search(rb"\d+\.\d+(?:\.\d+)?", done.stdout[:200])
-    return match[0].decode() if match else ""

@@ -123,6 +123,8 @@ def glossary(reading: Reading | None) -> tuple[str, ...]:
     """What the numbers of the filter stand for: `nfs.opcode 13 = LOCKT`."""
     found: dict[str, None] = {}
     for condition in reading.conditions if reading else ():
+        if condition.op not in ("eq", "all_eq", "all_ne", "any_ne", "in"):
+            continue
         for value in values(condition.test):
             code = number(value, condition.field) if isinstance(value, Literal) else None
             if code is not None and (name := meaning(condition.field, code)):

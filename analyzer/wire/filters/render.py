@@ -62,19 +62,22 @@ def _lint(report: FilterReport, lint: Lint, console: Console) -> None:
         _line(console, "The filter is right.", "bold green")
         _verbatim(console, "  " + text, "")
     else:
-        errors = sum(f.level is not Level.NOTE for f in lint.faults)
-        notes = len(lint.faults) - errors
+        every = [*lint.faults, *(fault for _, faults in lint.uncovered for fault in faults)]
+        errors = sum(fault.level is not Level.NOTE for fault in every)
+        notes = len(every) - errors
         words = f"{errors} {'fault' if errors == 1 else 'faults'}"
         _line(
             console, words + (f" and {notes} {'note' if notes == 1 else 'notes'}" if notes else ""), "bold"
         )
     for number, fault in enumerate(lint.faults, 1):
         _fault(number, text, fault, console)
+    told = len(lint.faults)
     for repaired, faults in lint.uncovered:
         console.print()
         _line(console, "With that repaired, there is more to say:", "bold")
-        for number, fault in enumerate(faults, len(lint.faults) + 1):
+        for number, fault in enumerate(faults, told + 1):
             _fault(number, printable(repaired), fault, console)
+        told += len(faults)
     _correction(report, lint, console)
     if report.reads:
         console.print()

@@ -10,6 +10,7 @@ from analyzer.wire.filters.command import FilterReport, filter_command
 from analyzer.wire.filters.compiling import Compiled, compile_filter
 from analyzer.wire.filters.render import excerpt, render
 from analyzer.wire.filters.syntax import Span
+from analyzer.wire.tshark import Tshark
 from tests.unit.wire.filters.examples import ARTICLE
 
 
@@ -88,14 +89,12 @@ def test_a_repair_that_tshark_refuses_is_never_printed() -> None:
     assert "still refuses" in printed(report) and "Corrected" not in printed(report)
 
 
-def test_a_missing_tshark_is_told_in_one_line() -> None:
-    def missing(text: str) -> Compiled:
-        return Compiled(None, "tshark isn't installed: the filter was checked, but not compiled")
-
-    report = filter_command("nfs.nfsstat4 > 0", missing)
+def test_a_missing_tshark_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    report = filter_command("nfs.nfsstat4 > 0")
     assert report.exit_code == 0
-    assert printed(report).count("isn't installed") == 1
-    assert compile_filter("nfs", "/nonexistent/tshark").ok is None
+    assert printed(report).count("is not installed") == 1
+    assert compile_filter("nfs", Tshark("/nonexistent/tshark", "4.0")).ok is None
 
 
 def test_hidden_characters_never_reach_the_terminal() -> None:
