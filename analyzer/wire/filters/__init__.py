@@ -1,0 +1,1 @@
+"""Wireshark display filters for NFS: the right ones by question, and a linter."""
