@@ -44,8 +44,8 @@ class Grant:
     [`release_lo`, `release_hi`]; `ended` is "" while it stands.
 
     `inferred`: only a DENIED told of it, and it stood at `grant_hi`. `doubt`: why it may be gone (since
-    `doubt_ns`) although no call gave it back (restart, expired). `overtaken`: the server granted a conflicting range
-    while this one seemed to stand. `reclaimed`: got back in a grace period. `waits`, `overlaps`
+    `doubt_ns`) although no call gave it back (restart, expired). `overtaken`: the server granted a
+    conflicting range while this one seemed to stand. `reclaimed`: got back in a grace period. `waits`, `overlaps`
     and `trespasses` belong to the lock table: what to look at when this grant ends."""
 
     owner: Owner

@@ -33,6 +33,7 @@ class RunFolder:
             raise InputError(f"{path}: cannot be used for output: {error.strerror or error}") from error
         if others and not (path / MANIFEST).is_file():
             raise InputError(f"{path}: not empty and not a run of this tool. Choose another folder")
+        self.write_manifest({"state": "unfinished"})
 
     def write(self, name: str, content: bytes) -> Path:
         """Write one file whole; a reader never sees half of it."""
