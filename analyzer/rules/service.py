@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
+
+from analyzer.core.coverage import Coverage, Loss
+
+_LOSING: Final = frozenset(
+    {Loss.SNAPLEN, Loss.GAP, Loss.CUT, Loss.ONE_WAY, Loss.UNDECODED, Loss.UNMATCHED, Loss.CAPPED}
+)
 
 
 def percent(part: int, whole: int) -> str:
@@ -18,3 +25,9 @@ def file_name(path: str | None, handle: str) -> str:
 def references(candidates: Iterable[str | None]) -> tuple[str, ...]:
     """Evidence without gaps and repetitions, in the given order."""
     return tuple(dict.fromkeys(c for c in candidates if c))
+
+
+def may_miss_frames(coverage: Coverage) -> bool:
+    """Whether frames are missing in the middle of the input, so that a message which isn't there may
+    have been sent all the same."""
+    return coverage.severe or any(note.loss in _LOSING for note in coverage.notes)

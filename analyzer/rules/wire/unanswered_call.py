@@ -6,23 +6,32 @@ Why it matters: on a hard mount the caller waits in the kernel, unkillable, unti
 server answers others, the fault is on the path to this client or in the server's state for it; if it
 answers nobody, the server is down or cut off.
 
-When it is wrong: a capture that lost frames misses replies that the client got; coverage tells so, and
-lowers the confidence. If the client got other replies later the call was probably given up (a process was
-killed, a connection was closed), so that a few of those are of low severity. A call that was sent again
-and answered then is not unanswered.
+When it is wrong: a capture that lost frames misses replies that the client got; where coverage tells so
+the severity is low and so is the confidence. If the client got other replies later the call was probably
+given up (a process was killed, a connection was closed), so that a few of those are of low severity. A
+call that was sent again and answered then is not unanswered.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.rpc import UnansweredCall
 from analyzer.analysis.words import counted, duration
 from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.service import references
+from analyzer.rules.service import may_miss_frames, references
+
+#: On an input that lost frames the reply may be among them.
+_DOUBT: dict[str, Any] = {
+    "severity": Severity.LOW,
+    "complete": False,
+    "explanation": "Frames are missing in this input; the replies may be among them.",
+}
 
 
 def check(case: Case) -> Iterator[Hit]:
@@ -35,7 +44,8 @@ def check(case: Case) -> Iterator[Hit]:
             groups.setdefault((row.endpoint, row.client), []).append(row)
     labels = Labels.of(case)
     for rows in groups.values():
-        yield _hit(rows, end_ns, labels, int(case.options["few"]))
+        hit = _hit(rows, end_ns, labels, int(case.options["few"]))
+        yield replace(hit, **_DOUBT) if may_miss_frames(case.coverage) else hit
 
 
 def _hit(rows: list[UnansweredCall], end_ns: int, labels: Labels, few: int) -> Hit:

@@ -1,28 +1,31 @@
 """What it checks: a client wrote data UNSTABLE, and before a COMMIT confirmed it the server answered with
 another write verifier. That is how a server says that it may have lost what it had not yet stored: it was
-restarted, failed over, or dropped dirty data after a write-back error. The client must then send all of it
-again. The finding tells the file, the bytes, both verifiers, and whether the client did so.
+restarted, failed over, or dropped dirty data after a write-back error. The client must then send all of
+it again. The finding tells the file, the bytes, both verifiers, and whether the client did so.
 
 Why it matters: data that isn't sent again is gone, though every write() of the application returned
 success. A checkpoint that was being written at that moment may be torn.
 
 When it is wrong: the data counts as sent again when as many bytes as were lost were written to the range
 of the lost writes, so a client that rewrites one part twice and another part never is believed. Linux may
-take up to 35 s to send again what nobody called fsync for (30 s dirty expiry and 5 s write-back interval),
-so an input that ends sooner gives no more than severity high. Servers behind one address that don't share
-a verifier (a cluster behind a load balancer) look the same, and are as dangerous.
+take up to 35 s to send again what nobody called fsync for (30 s dirty expiry and 5 s write-back
+interval), so an input that ends sooner gives no more than severity high, and one that lost frames no more
+than medium. Servers behind one address that don't share a verifier (a cluster behind a load balancer)
+look the same, and are as dangerous.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.uncommitted import UncommittedData
 from analyzer.analysis.words import counted, duration, size
 from analyzer.core.finding import Confidence, Hit, Severity, Subject
 from analyzer.core.rule import Case, Rule
-from analyzer.rules.service import file_name, references
+from analyzer.rules.service import file_name, may_miss_frames, references
 
 
 def check(case: Case) -> Iterator[Hit]:
@@ -34,9 +37,19 @@ def check(case: Case) -> Iterator[Hit]:
         if row.ended == "verifier":
             key = (row.endpoint, row.client, row.verifier, row.new_verifier, row.resent)
             groups.setdefault(key, []).append(row)
-    labels = Labels.of(case)
+    labels, lossy = Labels.of(case), may_miss_frames(case.coverage)
     for rows in groups.values():
-        yield _hit(rows, last_ns, labels, int(case.options["resend_ns"]))
+        hit = _hit(rows, last_ns, labels, int(case.options["resend_ns"]))
+        yield replace(hit, **_doubt(hit)) if lossy else hit
+
+
+def _doubt(hit: Hit) -> dict[str, Any]:
+    """On an input that lost frames a COMMIT, or the WRITEs that were sent again, may be among them."""
+    severity = min(hit.severity or Severity.MEDIUM, Severity.MEDIUM)
+    explanation = (
+        f"{hit.explanation} Frames are missing in this input: a COMMIT or WRITE may be among them."
+    )
+    return {"severity": severity, "complete": False, "explanation": explanation}
 
 
 def _hit(rows: list[UncommittedData], last_ns: int, labels: Labels, resend_ns: int) -> Hit:

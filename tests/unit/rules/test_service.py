@@ -119,11 +119,20 @@ def test_a_call_without_reply(later: str, severity: Severity, words: str) -> Non
     assert finding.facts["waited_ns"] in (7 * NS, 71 * NS // 10)
 
 
-def test_lost_segments_lower_the_confidence_in_a_missing_reply() -> None:
+def test_lost_segments_may_be_the_message_that_is_missing() -> None:
     text = "2.0.. A write f 0+1 unstable\n9.0..9.1 B read g"
-    lossy = Coverage(notes=(Note("lost", Loss.GAP, 3),))
-    assert findings("unanswered-call", text)[0].confidence is Confidence.HIGH
-    assert findings("unanswered-call", text, lossy)[0].confidence is Confidence.MEDIUM
+    lossy = Coverage(notes=(Note("lost", Loss.GAP, 3),), last_ns=60 * NS)
+    for rule_id, severity, lines in (
+        ("unanswered-call", Severity.LOW, text),
+        ("write-verifier-changed", Severity.MEDIUM, LOST),
+        ("unstable-never-committed", Severity.LOW, LOST.replace("commit f 0+0", "close f")),
+    ):
+        (sure,), (doubtful,) = (
+            findings(rule_id, lines, Coverage(last_ns=60 * NS)),
+            findings(rule_id, lines, lossy),
+        )
+        assert sure.confidence is Confidence.HIGH
+        assert (doubtful.severity, doubtful.confidence) == (severity, Confidence.LOW)
     assert findings("unanswered-call", text, Coverage(severe=True)) == ()
 
 
