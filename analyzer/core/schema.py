@@ -72,7 +72,6 @@ PROTOCOL_SCHEMA: Final = pa.schema(
         pa.field("session", TEXT),
         pa.field("slot", pa.int32()),
         pa.field("slot_seq", pa.int64()),  # sequence id of the slot
-        pa.field("highest_slot", pa.int32()),  # server's sr_highest_slotid, only on SEQUENCE
         pa.field("target_slot", pa.int32()),  # server's sr_target_highest_slotid, only on SEQUENCE
         pa.field("flags", pa.int64()),  # SEQUENCE: sr_status_flags. EXCHANGE_ID: reply flags. OPEN: rflags
         # identity

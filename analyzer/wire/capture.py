@@ -5,9 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,9 +21,9 @@ from analyzer.wire.coverage import CaptureTotals, coverage
 from analyzer.wire.inputs import resolve
 from analyzer.wire.packets import ReadState, read_frames
 from analyzer.wire.resolve import Resolver, merged
-from analyzer.wire.shard import ShardResult, ShardTask, run_shard
+from analyzer.wire.shard import BatchFiles, ShardResult, ShardTask, run_shard
 from analyzer.wire.survey import Survey
-from analyzer.wire.tshark import find_tshark
+from analyzer.wire.tshark import Order, find_tshark
 
 #: Fewer frames than this aren't worth a second process (its start costs as much).
 SMALL_FRAMES: Final = 20_000
@@ -65,9 +66,14 @@ class Capture:
         pa.set_memory_pool(pa.system_memory_pool())
         self.options, self.scratch, self.progress = options, scratch, progress
         self.tshark = find_tshark()
+        self.processors = options.workers or os.cpu_count() or 1
+        # the workers' modules load while this process surveys the files
+        self.workers = multiprocessing.get_context("forkserver")
+        self.workers.set_forkserver_preload([__name__])
         self.files = resolve(arguments, scratch)
         self.survey, self.states = self._survey()
         self.chosen = self._choose()
+        self.frames = sum(self.survey.connections[n].frames for n in self.chosen)
         self.totals = CaptureTotals(
             self.files, self.states, self.survey, self.chosen, filtered=self._filtered()
         )
@@ -75,21 +81,10 @@ class Capture:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Operations in stream order (EVENT_SCHEMA)."""
         tasks = self._tasks()
-        results = self._run(tasks)
-        self.totals.results = results
-        resolver = self._resolver()
-        clients: set[tuple[str, str]] = set()
-        for batch in merged(_stream(task.output) for task in tasks):
-            resolved = resolver.batch(batch)
-            self.totals.operations.update(_protocols(resolved))
-            clients.update(
-                (e, c) for e in resolved.column("endpoint").dictionary.to_pylist()
-                for c in resolved.column("client").dictionary.to_pylist()
-            )  # fmt: skip
-            yield resolved
-        self.totals.clients = len({c for _, c in clients})
-        for task in tasks:
-            os.unlink(task.output)
+        if len(tasks) == 1:
+            yield from self._alone(tasks[0])
+        else:
+            yield from self._together(tasks)
 
     @property
     def coverage(self) -> Coverage:
@@ -143,13 +138,14 @@ class Capture:
 
     def _tasks(self) -> list[ShardTask]:
         survey = self.survey
-        frames = sum(survey.connections[n].frames for n in self.chosen)
-        wanted = self.options.workers or os.cpu_count() or 1
-        if frames < SMALL_FRAMES or survey.fragments:
-            wanted = 1
-        shares = _shares(survey, self.chosen, wanted)
-        disordered = {w >> 1 for (w, _), d in survey.tracker.directions.items() if d.disorder}
+        small = self.frames < SMALL_FRAMES or survey.fragments > 0
+        shares = [
+            (order, share)
+            for order, members in self._by_order().items()
+            for share in _shares(survey, members, 1 if small else self.processors)
+        ]
         size, first = len(survey.connections), survey.first_ns or 0
+        since, until = self.options.since, self.options.until
         return [
             ShardTask(
                 files=tuple(str(f.path) for f in self.files),
@@ -157,36 +153,78 @@ class Capture:
                 pairs=survey.pairs,
                 members=tuple(n in share for n in range(size)),
                 fragments=survey.fragments > 0,
-                sequence_analysis=bool(share & disordered),
-                since_ns=None if self.options.since is None else self.options.since.absolute(first),
-                until_ns=None if self.options.until is None else self.options.until.absolute(first),
+                order=order,
+                since_ns=None if since is None else since.absolute(first),
+                until_ns=None if until is None else until.absolute(first),
                 tshark=self.tshark,
-                output=str(self.scratch / f"shard-{number}.arrow"),
+                output=str(self.scratch / f"shard-{number}"),
             )
-            for number, share in enumerate(shares)
+            for number, (order, share) in enumerate(shares)
         ]
 
-    def _run(self, tasks: Sequence[ShardTask]) -> list[ShardResult]:
-        total = sum(self.survey.connections[n].frames for n in self.chosen)
-        if len(tasks) == 1:
-            done = 0
+    def _by_order(self) -> dict[Order, frozenset[int]]:
+        """Connections by how well their segments arrived. With IP fragments all stay together."""
+        worst: dict[int, Order] = dict.fromkeys(self.chosen, Order.CLEAN)
+        for (which, _), direction in self.survey.tracker.directions.items():
+            number = which >> 1
+            if number in worst and direction.disorder:
+                lossy = direction.missing() > 0 or worst[number] is Order.LOSSY
+                worst[number] = Order.LOSSY if lossy else Order.DISORDER
+        if self.survey.fragments:
+            return {Order.LOSSY: self.chosen}
+        return {
+            order: members
+            for order in Order
+            if (members := frozenset(n for n, o in worst.items() if o is order))
+        } or {Order.CLEAN: frozenset()}
 
-            def advance(frames: int) -> None:
-                nonlocal done
-                done += frames
-                self.progress(DECODE, min(done, total), total)
+    def _alone(self, task: ShardTask) -> Iterator[pa.RecordBatch]:
+        """Decode in this process, then read what was decoded."""
+        done = 0
 
-            return [run_shard(tasks[0], advance)]
-        context = multiprocessing.get_context("spawn")
-        counter = context.Value("q", 0)
+        def advance(frames: int) -> None:
+            nonlocal done
+            done += frames
+            self.progress(DECODE, done, self.frames)
+
+        result = run_shard(task, advance)
+        yield from self._resolved([BatchFiles(task.output).follow(lambda: True)])
+        self.totals.results = [result]
+
+    def _together(self, tasks: Sequence[ShardTask]) -> Iterator[pa.RecordBatch]:
+        """Decode in processes of their own, and read along."""
+        counter = self.workers.Value("q", 0)
         with ProcessPoolExecutor(
-            len(tasks), mp_context=context, initializer=_share_counter, initargs=(counter,)
+            min(len(tasks), self.processors),
+            mp_context=self.workers,
+            initializer=_share_counter,
+            initargs=(counter,),
         ) as pool:
             futures = [pool.submit(_work, task) for task in tasks]
-            for future in futures:
-                while not wait([future], timeout=0.2).done:
-                    self.progress(DECODE, min(counter.value, total), total)
-            return [future.result() for future in futures]
+
+            def finished(future: Future[ShardResult]) -> bool:
+                self.progress(DECODE, min(counter.value, self.frames), self.frames)
+                return future.done()
+
+            try:
+                yield from self._resolved(
+                    BatchFiles(task.output).follow(partial(finished, future))
+                    for task, future in zip(tasks, futures, strict=True)
+                )
+                self.totals.results = [future.result() for future in futures]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _resolved(self, streams: Iterable[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        resolver = self._resolver()
+        clients: set[str] = set()
+        for batch in merged(streams):
+            resolved = resolver.batch(batch)
+            self.totals.operations.update(_protocols(resolved))
+            clients.update(resolved.column("client").dictionary.to_pylist())
+            yield resolved
+        self.totals.clients = len(clients)
 
     def _resolver(self) -> Resolver:
         size = len(self.survey.connections)
@@ -225,11 +263,6 @@ def _work(task: ShardTask) -> ShardResult:
             _counter.value += frames
 
     return run_shard(task, advance)
-
-
-def _stream(path: str) -> Iterator[pa.RecordBatch]:
-    with pa.OSFile(path, "rb") as source, pa.ipc.open_stream(source) as reader:
-        yield from reader
 
 
 def _protocols(batch: pa.RecordBatch) -> Counter[str]:

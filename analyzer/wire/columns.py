@@ -21,9 +21,6 @@ FRAME_FIELDS: Final = {
     "types": "rpc.msgtyp",
     "xid": "rpc.xid",
     "fragment": "rpc.fraglen",
-    "program": "rpc.program",
-    "version": "rpc.programversion",
-    "procedure": "rpc.procedure",
     "service": "rpc.authgss.service",
 }
 FIELDS: Final = {**FRAME_FIELDS, **nfs4.FIELDS}

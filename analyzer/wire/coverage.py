@@ -18,8 +18,8 @@ from analyzer.wire.survey import MOUNT, NFS, NLM, NSM, PORTMAP, Survey
 SEVERE_SHARE: Final = 0.01
 SNAPLEN_ADVICE: Final = "Capture whole packets (dumpcap -s 0), or at least 512 bytes for lock analysis."
 _NLM_PROCEDURES: Final = {
-    "1": "TEST", "2": "LOCK", "3": "CANCEL", "4": "UNLOCK", "5": "GRANTED", "6": "TEST_MSG",
-    "7": "LOCK_MSG", "8": "CANCEL_MSG", "9": "UNLOCK_MSG", "10": "GRANTED_MSG", "22": "NM_LOCK",
+    1: "TEST", 2: "LOCK", 3: "CANCEL", 4: "UNLOCK", 5: "GRANTED", 6: "TEST_MSG",
+    7: "LOCK_MSG", 8: "CANCEL_MSG", 9: "UNLOCK_MSG", 10: "GRANTED_MSG", 22: "NM_LOCK",
 }  # fmt: skip
 _PROGRAMS: Final = {MOUNT: "MOUNT", PORTMAP: "portmapper", NSM: "NSM (status monitor)", 100011: "rquota"}
 
@@ -196,12 +196,10 @@ def _undecoded_bytes(totals: CaptureTotals) -> int:
 
 def _other_protocols(totals: CaptureTotals) -> list[Note]:
     survey, notes = totals.survey, []
-    others: Counter[tuple[str, str, str]] = Counter()
     services: Counter[str] = Counter()
     for result in totals.results:
-        others.update(result.counts.others)
         services.update(result.counts.services)
-    notes += _rpc_programs(others)
+    notes += _rpc_programs(survey.programs)
     if services.get("3"):
         text = f"{services['3']} RPC messages are encrypted by Kerberos (sec=krb5p): seen, not judged"
         notes.append(Note(text, None, services["3"], "Decrypt in Wireshark with a keytab, or use krb5i."))
@@ -227,17 +225,22 @@ def _other_protocols(totals: CaptureTotals) -> list[Note]:
     return notes
 
 
-def _rpc_programs(others: Counter[tuple[str, str, str]]) -> list[Note]:
+def _rpc_programs(programs: Counter[tuple[int, int, int]]) -> list[Note]:
+    """NFSv3 and its helpers. Calls that share a segment with another one before it aren't counted."""
     notes = []
-    nfs3 = sum(n for (p, v, _), n in others.items() if p == str(NFS) and v in ("2", "3"))
+    nfs3 = sum(n for (program, _, _), n in programs.items() if program == NFS)
     if nfs3:
-        notes.append(Note(f"{nfs3} NFSv2 or NFSv3 calls: counted, not judged", None, nfs3))
-    locks = {k[2]: n for k, n in others.items() if k[0] == str(NLM)}
+        notes.append(Note(f"{nfs3} NFSv2 or NFSv3 calls or more: counted, not judged", None, nfs3))
+    locks: Counter[int] = Counter()
+    for (program, _, procedure), n in programs.items():
+        if program == NLM:
+            locks[procedure] += n
     if locks:
         shown = ", ".join(f"{_NLM_PROCEDURES.get(p, p)} {n}" for p, n in sorted(locks.items()))
-        notes.append(Note(f"NLM lock calls (NFSv3): {shown}: shown, not judged", None, sum(locks.values())))
-    for program, name in _PROGRAMS.items():
-        count = sum(n for k, n in others.items() if k[0] == str(program))
+        text = f"NLM lock calls (NFSv3): {shown}: shown, not judged"
+        notes.append(Note(text, None, sum(locks.values())))
+    for number, name in _PROGRAMS.items():
+        count = sum(n for (program, _, _), n in programs.items() if program == number)
         if count:
             notes.append(Note(f"{count} {name} calls: counted", None, count))
     return notes

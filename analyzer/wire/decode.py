@@ -60,7 +60,6 @@ class DecodeCounts:
     ambiguous: list[tuple[int, int]] = field(default_factory=list)  # (file, frame)
     ambiguous_total: int = 0
     decoded_bytes: Counter[int] = field(default_factory=Counter)  # by connection * 2 + up
-    others: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # program, version, proc
     services: Counter[str] = field(default_factory=Counter)  # RPCSEC_GSS service
 
 
@@ -339,14 +338,6 @@ class Decoder:
     def _account(self, values: dict[str, pa.StringArray]) -> None:
         counts = self.counts
         plain = pc.and_(pc.equal(values["counts"], ""), pc.equal(values["callbacks"], ""))
-        if pc.any(plain).as_py():
-            rest = [values[n].filter(plain) for n in ("program", "version", "procedure", "types")]
-            joined = pc.binary_join_element_wise(*rest, "|")
-            for item in joined.value_counts().to_pylist():
-                program, version, procedure, kind = item["values"].split("|")
-                if kind == "0":
-                    key = program, version.split(",")[0], procedure.split(",")[0]
-                    counts.others[key] += item["counts"]
         counts.compounds += len(plain) - int(pc.sum(plain).as_py() or 0)
         for item in values["service"].value_counts().to_pylist():
             if item["values"]:

@@ -320,7 +320,7 @@ def merged(streams: Iterable[Iterable[pa.RecordBatch]]) -> Iterable[pa.RecordBat
         pieces = [piece for h in heads if (piece := h.until(mark)) is not None]
         heads = [h for h in heads if h.left or h.advance()]
         yield _sorted(pieces, "end_lo")
-    if waiting:
+    if any(batch.num_rows for batch in waiting):
         yield _sorted(waiting, "start_lo")
 
 
@@ -346,6 +346,8 @@ class _Head:
         """Take the next batch with answers; batches without go to `waiting`."""
         for batch in self.source:
             ends = batch.column("end_lo")
+            if not len(ends):
+                continue
             if ends.null_count == len(ends):
                 self.waiting.append(batch)
                 continue
@@ -370,8 +372,9 @@ class _Head:
 def _sorted(pieces: list[pa.RecordBatch], by: str) -> pa.RecordBatch:
     if len(pieces) == 1:
         return pieces[0]
+    pieces = [p for p in pieces if p.num_rows] or pieces[:1]
     table = pa.Table.from_batches(pieces).unify_dictionaries().combine_chunks()
     times = table.column(by).to_numpy()
     order = np.argsort(times, kind="stable")
-    (batch,) = table.take(pa.array(order)).combine_chunks().to_batches()
-    return batch
+    batches = table.take(pa.array(order)).combine_chunks().to_batches()
+    return batches[0] if batches else pieces[0]

@@ -173,7 +173,7 @@ class _Rows:
         for name in ("owner_seq", "stateid_seq", "share_access", "share_deny", "one_fs"):
             numbers[name] = self.sent(name)
         for name in (
-            "highest_slot", "target_slot", "new_stateid_seq", "holder_offset", "holder_length", "size",
+            "target_slot", "new_stateid_seq", "holder_offset", "holder_length", "size",
             "lease_seconds", "max_slots", "max_read", "max_write",
         ):  # fmt: skip
             numbers[name] = self.got(name)

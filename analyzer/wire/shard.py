@@ -14,6 +14,7 @@ import struct
 import subprocess
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,8 +29,7 @@ from analyzer.wire.connections import Pairs
 from analyzer.wire.decode import DecodeCounts, Decoder, FrameMeta
 from analyzer.wire.link import RAW_IP, SUPPORTED, TCP, UDP, Octets, layers, segments
 from analyzer.wire.packets import Frames, ReadState, read_frames
-from analyzer.wire.rows import WIRE_SCHEMA
-from analyzer.wire.tshark import Tshark, bulk_command, start
+from analyzer.wire.tshark import Order, Tshark, bulk_command, start
 
 #: How much of tshark's output is decoded in one go: large enough that frames of one shape are many.
 BLOCK_BYTES: Final = 3 << 20
@@ -48,7 +48,7 @@ class ShardTask:
     pairs: Pairs
     members: tuple[bool, ...]
     fragments: bool  # IP fragments belong to this share
-    sequence_analysis: bool
+    order: Order
     since_ns: int | None
     until_ns: int | None
     tshark: Tshark
@@ -63,7 +63,42 @@ class ShardResult:
     frames: int = 0
     decoded_frames: int = 0
     failure: str = ""
-    operations: int = 0
+
+
+class BatchFiles:
+    """Batches of one share, each a file that appears whole, so that a reader can follow the writer."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix, self.count = prefix, 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add one batch."""
+        part = f"{self.prefix}.part"
+        with pa.OSFile(part, "wb") as sink, pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        os.rename(part, self.name(self.count))
+        self.count += 1
+
+    def name(self, number: int) -> str:
+        """The file of the `number`-th batch."""
+        return f"{self.prefix}.{number}"
+
+    def follow(self, finished: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        """Batches in order, waiting for the writer until it has finished; each file is removed."""
+        number = 0
+        while True:
+            name = self.name(number)
+            done = finished()  # asked first: what is there afterwards was written before
+            if os.path.exists(name):
+                with pa.OSFile(name, "rb") as source, pa.ipc.open_stream(source) as reader:
+                    batches = list(reader)
+                os.unlink(name)
+                number += 1
+                yield from batches
+            elif done:
+                return
+            else:
+                time.sleep(0.02)
 
 
 class Selection:
@@ -183,10 +218,9 @@ def run_shard(task: ShardTask, progress: Callable[[int], None]) -> ShardResult:
     with (
         tempfile.TemporaryDirectory(prefix="storage-analyzer-") as folder,
         open(os.path.join(folder, "stderr"), "w+b") as errors,
-        pa.OSFile(task.output, "wb") as sink,
-        pa.ipc.new_stream(sink, WIRE_SCHEMA) as writer,
     ):
-        process = start(bulk_command(task.tshark, task.sequence_analysis), Path(folder), errors.fileno())
+        batches = BatchFiles(task.output)
+        process = start(bulk_command(task.tshark, task.order), Path(folder), errors.fileno())
         assert process.stdin is not None
         feeder = Feeder(Selection(task), process.stdin, progress)
         feeder.start()
@@ -195,8 +229,7 @@ def run_shard(task: ShardTask, progress: Callable[[int], None]) -> ShardResult:
                 lines = text.count(b"\n")
                 meta = feeder.take(lines)
                 for batch in decoder.feed(text, meta, result.decoded_frames):
-                    writer.write_batch(batch)
-                    result.operations += batch.num_rows
+                    batches.write(batch)
                 result.decoded_frames += len(meta)
         finally:
             _end(process)
@@ -204,8 +237,7 @@ def run_shard(task: ShardTask, progress: Callable[[int], None]) -> ShardResult:
         if feeder.error is not None:
             raise feeder.error
         for batch in decoder.finish():
-            writer.write_batch(batch)
-            result.operations += batch.num_rows
+            batches.write(batch)
         result.frames = feeder.frames
         if result.decoded_frames < result.frames or process.returncode:
             result.failure = _failure(process, errors, result)

@@ -6,6 +6,7 @@ RPC, so that only these go through tshark, and in balanced shares.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,6 +77,8 @@ class Survey:
     fragments: int = 0
     unsupported_links: dict[int, int] = field(default_factory=dict)
     tunnels: dict[str, int] = field(default_factory=dict)
+    # (program, version, procedure) of calls that begin a segment, NFSv4 left out
+    programs: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     first_ns: int | None = None
     last_ns: int | None = None
     longest_capture: int = 0  # the longest truncated frame: the snap length, as seen
@@ -162,12 +165,20 @@ class Survey:
         else:
             reply &= False  # a UDP reply can't be told by its content
         which = numbers[known] * 2 + up[known]
+        self._programs(program[call], octets.u32(at[call] + 16), octets.u32(at[call] + 20))
         self._tally(which[call], "calls")
         self._tally(which[call & (program == NFS)], "nfs_calls")
         self._tally(which[reply], "replies")
         flavour = octets.u32(at + 24)
         self._mark(numbers[known][call & (flavour == _AUTH_TLS)], "rpc-with-tls")
         self._marks(numbers, part, octets)
+
+    def _programs(self, program: Int64s, version: Int64s, procedure: Int64s) -> None:
+        other = ((program != NFS) | (version != 4)) & (program < TRANSIENT[0])
+        codes = (program[other] << 24) | ((version[other] & 0xFF) << 16) | (procedure[other] & 0xFFFF)
+        unique, counts = np.unique(codes, return_counts=True)
+        for code, count in zip(unique.tolist(), counts.tolist(), strict=True):
+            self.programs[code >> 24, (code >> 16) & 0xFF, code & 0xFFFF] += count
 
     def _tally(self, which: Int64s, name: str) -> None:
         if not len(which):

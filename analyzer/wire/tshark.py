@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import re
 import shutil
@@ -49,23 +50,33 @@ def find_tshark() -> Tshark:
     return Tshark(path, f"{match[1]}.{match[2]}{match[3] or ''}")
 
 
-def options(sequence_analysis: bool) -> list[str]:
+class Order(enum.StrEnum):
+    """How well the segments of some connections arrived; decides what tshark must do about it."""
+
+    CLEAN = "clean"  # one after the other, each once
+    DISORDER = "disorder"  # sent again or out of order, but all there
+    LOSSY = "lossy"  # some never reached the capture
+
+
+def options(order: Order) -> list[str]:
     """Options that both decoders share.
 
     A client port may belong to another protocol (705 is AgentX), so heuristics come first: RPC is told
-    by its content on any port. TCP sequence analysis costs a fifth of the time; it's needed only where
-    segments were sent again or came out of order.
+    by its content on any port. TCP sequence analysis costs a fifth of the time and is needed only
+    where segments were sent again. Reordering waits for a missing segment for ever, so it's off where
+    one never came.
     """
     chosen = ["-n", "-o", "tcp.try_heuristic_first:TRUE", "-o", "tcp.calculate_timestamps:FALSE"]
-    if sequence_analysis:
-        return [*chosen, "-o", "tcp.reassemble_out_of_order:TRUE"]
-    return [*chosen, "-o", "tcp.analyze_sequence_numbers:FALSE"]
+    if order is Order.CLEAN:
+        return [*chosen, "-o", "tcp.analyze_sequence_numbers:FALSE"]
+    reorder = "TRUE" if order is Order.DISORDER else "FALSE"
+    return [*chosen, "-o", f"tcp.reassemble_out_of_order:{reorder}"]
 
 
-def bulk_command(tshark: Tshark, sequence_analysis: bool) -> list[str]:
+def bulk_command(tshark: Tshark, order: Order) -> list[str]:
     """The bulk decoder: a capture on standard input, one line of columns per frame."""
     columns = ["-T", "tabs", "-o", f"gui.column.format:{column_format()}"]
-    return [tshark.path, "-r", "-", *options(sequence_analysis), *columns]
+    return [tshark.path, "-r", "-", *options(order), *columns]
 
 
 def start(command: Sequence[str], configuration: Path, stderr: int) -> subprocess.Popen[bytes]:

@@ -53,7 +53,6 @@ _CALL_NAMES = {
 _REPLY_NAMES = {
     "handle": "fh",
     "session": "session",
-    "highest": "highest_slot",
     "target": "target_slot",
     "flags": "flags",
     "rflags": "flags",

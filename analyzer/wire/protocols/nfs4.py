@@ -27,7 +27,6 @@ FIELDS: Final = {
     "session": "nfs.session_id4",
     "slot": "nfs.slotid",
     "seq": "nfs.seqid",
-    "highest": "nfs.high_slotid",
     "target": "nfs.target_high_slotid",
     "flags": "nfs.sequence.flags",
     "offset": "nfs.offset4",
@@ -104,7 +103,7 @@ _CALL: Final[dict[int, tuple[tuple[str, int], ...]]] = {
     CREATE_SESSION: (("clientid", 1), ("seq", 1), ("max_slots", 2)),
     44: (("session", 1),),  # DESTROY_SESSION
     45: _STATEID,  # FREE_STATEID
-    SEQUENCE: (("session", 1), ("seq", 1), ("slot", 1), ("highest", 1)),
+    SEQUENCE: (("session", 1), ("seq", 1), ("slot", 1)),
     57: (("clientid", 1),),  # DESTROY_CLIENTID
     58: (("one_fs", 1),),  # RECLAIM_COMPLETE
     59: (*_STATEID, *_RANGE),  # ALLOCATE
@@ -127,17 +126,17 @@ _REPLY: Final[dict[int, tuple[tuple[str, int], ...]]] = {
     EXCHANGE_ID: (("clientid", 1), ("seq", 1)),
     CREATE_SESSION: (("session", 1), ("seq", 1), ("max_slots", 2)),
     SEQUENCE: (
-        ("session", 1), ("seq", 1), ("slot", 1), ("highest", 1), ("target", 1), ("flags", 1),
+        ("session", 1), ("seq", 1), ("slot", 1), ("target", 1), ("flags", 1),
     ),
 }  # fmt: skip
 _DENIED_HOLDER = (*_RANGE, ("lock_type", 1), ("clientid", 1), ("lock_owner", 1))
 _CALLBACK_CALL: Final[dict[int, tuple[tuple[str, int], ...]]] = {
-    CB_SEQUENCE: (("session", 1), ("seq", 1), ("slot", 1), ("highest", 1)),
+    CB_SEQUENCE: (("session", 1), ("seq", 1), ("slot", 1)),
     CB_RECALL: (*_STATEID, ("handle", 1), ("hash", 1)),
     CB_NOTIFY_LOCK: (("handle", 1), ("hash", 1), ("clientid", 1), ("lock_owner", 1)),
 }
 _CALLBACK_REPLY: Final[dict[int, tuple[tuple[str, int], ...]]] = {
-    CB_SEQUENCE: (("session", 1), ("seq", 1), ("slot", 1), ("highest", 1), ("target", 1)),
+    CB_SEQUENCE: (("session", 1), ("seq", 1), ("slot", 1), ("target", 1)),
 }
 #: Operations whose arguments or results may hold file attributes.
 _ATTRIBUTES: Final = frozenset({GETATTR, READDIR, SETATTR, OPEN, CREATE, VERIFY, NVERIFY})
