@@ -37,6 +37,7 @@ _STEPS = frozenset(
         *("RECLAIM_COMPLETE", "DESTROY_CLIENTID"),
     }
 )
+_NAMING = frozenset({"EXCHANGE_ID", "SETCLIENTID"})  # in no session yet
 _SESSION_LOSS = frozenset({"BADSESSION", "DEADSESSION"})
 _STATE_LOSS = frozenset({"STALE_STATEID", "EXPIRED"})  # in 4.0; with sessions it's one stateid's matter
 _LOSS = _SESSION_LOSS | _STATE_LOSS | {"STALE_CLIENTID"}
@@ -127,8 +128,10 @@ class _Recoveries:
         good = integers(batch.column("status_code"), null=-1) == 0
         reclaim = booleans(batch.column("reclaim"))
         special = is_in(batch.column("op"), _STEPS) | is_in(batch.column("status"), _LOSS) | reclaim
+        # all operations of a COMPOUND share its session, so one of them is enough
+        working = good & present(batch.column("session")) & (integers(batch.column("position")) == 0)
+        self._own_sessions(rows_of(batch, working & ~is_in(batch.column("op"), _NAMING)))
         if special.any():
-            self._own_sessions(rows_of(batch, good & present(batch.column("session"))))
             for row in operations(rows_of(batch, special)):
                 self._step(row, batch)
         elif not any(_waits(client) for client in self._clients.values()):
@@ -159,7 +162,7 @@ class _Recoveries:
             self._lost(key, state, row, batch)
         if row.reclaim and state.recovery is not None:
             _reclaimed(state.recovery, row)
-        if row.op in ("EXCHANGE_ID", "SETCLIENTID") and row.status_code == 0:
+        if row.op in _NAMING and row.status_code == 0:
             self._named(key, state, row)
         elif row.op in ("CREATE_SESSION", "SETCLIENTID_CONFIRM") and row.status_code == 0:
             _created(state, row)
@@ -337,7 +340,17 @@ FOLD = Fold(
     name="recovery",
     reads=(
         *("endpoint", "client", "protocol", "kind", "op", "status", "status_code", "session", "clientid"),
-        *("value", "reclaim", "one_fs", "callback", "start_lo", "end_lo", "at_call", "at_return"),
+        *(
+            "value",
+            "reclaim",
+            "one_fs",
+            "callback",
+            "position",
+            "start_lo",
+            "end_lo",
+            "at_call",
+            "at_return",
+        ),
     ),
     produces=(RecoveryRow,),
     start=_Recoveries,
