@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from analyzer.analysis.groups import NEVER_NS, first_since, greatest, grouped, is_in, least
+from analyzer.analysis.groups import NEVER_NS, greatest, grouped, is_in, least
 from analyzer.analysis.words import counted, duration, listed, size, tally, times
 
 
@@ -32,12 +32,10 @@ def test_unused_words_of_a_dictionary_give_no_group() -> None:
     assert groups == [("y",)] and codes.tolist() == [0]
 
 
-def test_extremes_and_first_since() -> None:
+def test_extremes() -> None:
     codes, values = np.array([0, 1, 0]), np.array([5, 7, 3])
     assert least(codes, values, 3).tolist() == [3, 7, NEVER_NS]
     assert greatest(codes, values, 2).tolist() == [5, 7]
-    mask = np.array([True, True, True])
-    assert first_since(mask, codes, values, [4, NEVER_NS]) == {0: 0}
 
 
 def test_is_in_takes_null_as_absent() -> None:

@@ -147,6 +147,12 @@ def test_reclaim_complete_missing_counts_refusals() -> None:
     assert early.confidence is Confidence.MEDIUM and early.severity is Severity.MEDIUM
 
 
+@pytest.mark.parametrize("batch_rows", [None, 1])
+def test_reclaim_complete_missing_although_the_client_unmounts_at_once(batch_rows: int | None) -> None:
+    text = "1 A session - op=CREATE_SESSION\n2 A open f\n3 A session - op=DESTROY_CLIENTID"
+    assert len(findings("reclaim-complete-missing", text, batch_rows)) == 1
+
+
 def test_reclaim_complete_for_one_file_system_is_not_enough() -> None:
     text = "1 A session - op=CREATE_SESSION\n2 A session - op=RECLAIM_COMPLETE one_fs=true\n3 A open f"
     assert len(findings("reclaim-complete-missing", text)) == 1
