@@ -136,7 +136,9 @@ def _labels(seen: dict[tuple[str, str], _Seen]) -> dict[str, str]:
 
 
 def _tail(client: str, clientids: dict[str, str]) -> str:
-    if client.startswith(("session ", "clientid ")):
+    if client.startswith("session "):
+        return f"{client[:24]}…"
+    if client.startswith("clientid "):
         return client
     return f"clientid {clientids[client]}" if client in clientids else client
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from analyzer.analysis.groups import (
-    NEVER_NS,
+    Bools,
+    Candidates,
     booleans,
-    first_since,
-    grouped,
     integers,
     is_in,
     present,
@@ -27,6 +27,7 @@ from analyzer.core.table import Tables
 _WINDOW_GAP_NS = 60_000_000_000  # refusals further apart belong to two grace periods
 _EVIDENCE = 8
 _STEPS = frozenset({"CREATE_SESSION", "RECLAIM_COMPLETE", "DESTROY_CLIENTID"})
+_OPENING = frozenset({"OPEN", "LOCK"})
 _REFUSED_IN_GRACE = frozenset({"open", "lock", "read", "write", "remove", "rename", "setattr", "create"})
 
 
@@ -96,19 +97,54 @@ class _Graces:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._clients: dict[_Key, _Client] = {}
+        self._batch: pa.RecordBatch | None = None
+        # of this batch, once asked for
+        self._opens: Candidates | None = None
+        self._successes: Candidates | None = None
 
     def feed(self, batch: pa.RecordBatch) -> None:
         usable = present(batch.column("client")) & present(batch.column("end_lo"))
         batch = rows_of(batch, usable & ~booleans(batch.column("callback")))
         special = is_in(batch.column("op"), _STEPS) | is_in(batch.column("status"), frozenset({"GRACE"}))
-        for row in operations(rows_of(batch, special)):
-            self._step(row)
-        if batch.num_rows and any(_waits(client) for client in self._clients.values()):
-            self._first_operations(batch)
+        self._batch, self._opens, self._successes = batch, None, None
+        for at, row in zip(
+            np.flatnonzero(special).tolist(), operations(rows_of(batch, special)), strict=True
+        ):
+            key = (row.endpoint, row.client)
+            state = self._clients.setdefault(key, _Client())
+            self._find(key, state, at)
+            self._step(key, state, row)
+        for key, state in self._clients.items():
+            self._find(key, state, batch.num_rows)
 
-    def _step(self, row: Operation) -> None:
-        key = (row.endpoint, row.client)
-        state = self._clients.setdefault(key, _Client())
+    def _find(self, key: _Key, state: _Client, before_row: int) -> None:
+        """Look for the first OPEN or LOCK of a new client, and the first success of a refused one."""
+        batch, start, grace = self._batch, state.start, state.grace
+        if batch is None:
+            return
+        ends, refs = batch.column("end_lo"), batch.column("at_return")
+        if start is not None and start.first_open_ns is None:
+            if self._opens is None:
+                self._opens = Candidates(batch, self._fresh(is_in(batch.column("op"), _OPENING)))
+            row = self._opens.first(key, start.created_ns, before_row)
+            if row is not None:
+                start.first_open_ns = ends[row].as_py()
+                _cite(start.evidence, refs[row].as_py())
+        if grace is not None and grace.through_ns is None:
+            if self._successes is None:
+                good = integers(batch.column("status_code"), null=-1) == 0
+                mask = self._fresh(good & is_in(batch.column("kind"), _REFUSED_IN_GRACE))
+                self._successes = Candidates(batch, mask)
+            row = self._successes.first(key, grace.last_ns, before_row)
+            if row is not None:
+                grace.through_ns = ends[row].as_py()
+                _cite(grace.evidence, refs[row].as_py())
+
+    def _fresh(self, mask: Bools) -> Bools:
+        assert self._batch is not None
+        return mask & ~booleans(self._batch.column("reclaim"))
+
+    def _step(self, key: _Key, state: _Client, row: Operation) -> None:
         if row.status == "GRACE":
             self._refused(key, state, row)
         elif row.op == "CREATE_SESSION" and row.status_code == 0:
@@ -136,31 +172,6 @@ class _Graces:
         _cite(grace.evidence, row.at_return)
         if state.start is not None and state.start.complete_ns is None:
             state.start.refused += 1
-
-    def _first_operations(self, batch: pa.RecordBatch) -> None:
-        """First OPEN or LOCK of new clients, first success of refused ones: one pass for all."""
-        codes, groups = grouped(batch, ("endpoint", "client"))
-        states = [self._clients.get(group) or _Client() for group in groups]
-        starts = integers(batch.column("start_lo"))
-        ends, refs = batch.column("end_lo"), batch.column("at_return")
-        fresh = ~booleans(batch.column("reclaim"))
-        opens = fresh & is_in(batch.column("op"), frozenset({"OPEN", "LOCK"}))
-        since = [
-            s.start.created_ns if s.start and s.start.first_open_ns is None else NEVER_NS for s in states
-        ]
-        for code, row in first_since(opens, codes, starts, since).items():
-            start = states[code].start
-            if start is not None:
-                start.first_open_ns = ends[row].as_py()
-                _cite(start.evidence, refs[row].as_py())
-        good = fresh & (integers(batch.column("status_code"), null=-1) == 0)
-        good &= is_in(batch.column("kind"), _REFUSED_IN_GRACE)
-        since = [s.grace.last_ns if s.grace and s.grace.through_ns is None else NEVER_NS for s in states]
-        for code, row in first_since(good, codes, starts, since).items():
-            grace = states[code].grace
-            if grace is not None:
-                grace.through_ns = ends[row].as_py()
-                _cite(grace.evidence, refs[row].as_py())
 
     def finish(self) -> None:
         for key, state in self._clients.items():
@@ -195,12 +206,6 @@ class _Graces:
                     evidence=tuple(grace.evidence),
                 )
             )
-
-
-def _waits(client: _Client) -> bool:
-    return (client.start is not None and client.start.first_open_ns is None) or (
-        client.grace is not None and client.grace.through_ns is None
-    )
 
 
 FOLD = Fold(

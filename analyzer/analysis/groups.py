@@ -121,11 +121,23 @@ def rows_of(batch: pa.RecordBatch, mask: Bools) -> pa.RecordBatch:
     return batch if mask.all() else batch.filter(pa.array(mask))
 
 
-def first_since(mask: Bools, codes: Ints, starts: Ints, since: list[int]) -> dict[int, int]:
-    """For each group the first row in `mask` that began at or after `since[code]`; absent if none.
+class Candidates:
+    """Rows of a batch that may answer "what came first after that?", found per (endpoint, client)."""
 
-    `since` has one time (ns) per group; `NEVER_NS` leaves a group out.
-    """
-    rows = np.flatnonzero(mask & (starts >= np.array(since, dtype=np.int64)[codes]))
-    found = least(codes[rows], rows, len(since))
-    return {code: row for code, row in enumerate(found.tolist()) if row != NEVER_NS}
+    def __init__(self, batch: pa.RecordBatch, mask: Bools) -> None:
+        codes, groups = grouped(batch, ("endpoint", "client"))
+        rows = np.flatnonzero(mask)
+        order = np.argsort(codes[rows], kind="stable")
+        self._rows = rows[order]
+        self._bounds = np.searchsorted(codes[self._rows], np.arange(len(groups) + 1)).tolist()
+        self._codes = {group: code for code, group in enumerate(groups)}
+        self._starts = integers(batch.column("start_lo"))
+
+    def first(self, key: tuple[str, str], since_ns: int, before_row: int) -> int | None:
+        """The first row before `before_row` that began at or after `since_ns`, None if there is none."""
+        code = self._codes.get(key)
+        if code is None:
+            return None
+        rows = self._rows[self._bounds[code] : self._bounds[code + 1]]
+        found = rows[(rows < before_row) & (self._starts[rows] >= since_ns)]
+        return int(found[0]) if len(found) else None

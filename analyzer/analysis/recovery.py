@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from analyzer.analysis.groups import (
-    NEVER_NS,
+    Candidates,
     booleans,
-    first_since,
     grouped,
     integers,
     is_in,
@@ -37,6 +36,7 @@ _STEPS = frozenset(
         *("RECLAIM_COMPLETE", "DESTROY_CLIENTID"),
     }
 )
+_NAMING = frozenset({"EXCHANGE_ID", "SETCLIENTID"})  # in no session yet
 _SESSION_LOSS = frozenset({"BADSESSION", "DEADSESSION"})
 _STATE_LOSS = frozenset({"STALE_STATEID", "EXPIRED"})  # in 4.0; with sessions it's one stateid's matter
 _LOSS = _SESSION_LOSS | _STATE_LOSS | {"STALE_CLIENTID"}
@@ -118,6 +118,8 @@ class _Recoveries:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._clients: dict[tuple[str, str], _Client] = {}
+        self._batch: pa.RecordBatch | None = None
+        self._work: Candidates | None = None  # ordinary operations of this batch, once asked for
 
     def feed(self, batch: pa.RecordBatch) -> None:
         usable = present(batch.column("client")) & present(batch.column("end_lo"))
@@ -127,21 +129,38 @@ class _Recoveries:
         good = integers(batch.column("status_code"), null=-1) == 0
         reclaim = booleans(batch.column("reclaim"))
         special = is_in(batch.column("op"), _STEPS) | is_in(batch.column("status"), _LOSS) | reclaim
-        if special.any():
-            self._own_sessions(rows_of(batch, good & present(batch.column("session"))))
-            for row in operations(rows_of(batch, special)):
-                self._step(row, batch)
-        elif not any(_waits(client) for client in self._clients.values()):
+        # all operations of a COMPOUND share its session, so one of them is enough
+        working = good & present(batch.column("session")) & (integers(batch.column("position")) == 0)
+        self._own_sessions(rows_of(batch, working & ~is_in(batch.column("op"), _NAMING)))
+        self._batch, self._work = batch, None
+        for at, row in zip(
+            np.flatnonzero(special).tolist(), operations(rows_of(batch, special)), strict=True
+        ):
+            key = (row.endpoint, row.client)
+            state = self._clients.setdefault(key, _Client())
+            self._find_work(key, state, at)
+            self._step(key, state, row)
+        for key, state in self._clients.items():
+            self._find_work(key, state, batch.num_rows)
+
+    def _find_work(self, key: tuple[str, str], state: _Client, before_row: int) -> None:
+        """Look for the first ordinary operation of a recovery that waits for it."""
+        recovery, batch = state.recovery, self._batch
+        if (
+            batch is None
+            or recovery is None
+            or recovery.normal_ns is not None
+            or recovery.created_ns is None
+        ):
             return
-        codes, groups = grouped(batch, ("endpoint", "client"))
-        states = [self._clients.get(group) for group in groups]
-        after = [_after(s.recovery) if s and s.recovery else NEVER_NS for s in states]
-        work = good & ~reclaim & is_in(batch.column("kind"), _WORK)
-        for code, row in first_since(work, codes, integers(batch.column("start_lo")), after).items():
-            state = states[code]
-            if state is not None and state.recovery is not None:
-                state.recovery.normal_ns = batch.column("end_lo")[row].as_py()
-                _cite(state.recovery.evidence, batch.column("at_return")[row].as_py())
+        if self._work is None:
+            work = is_in(batch.column("kind"), _WORK) & ~booleans(batch.column("reclaim"))
+            work &= integers(batch.column("status_code"), null=-1) == 0
+            self._work = Candidates(batch, work)
+        row = self._work.first(key, recovery.created_ns, before_row)
+        if row is not None:
+            recovery.normal_ns = batch.column("end_lo")[row].as_py()
+            _cite(recovery.evidence, batch.column("at_return")[row].as_py())
 
     def _own_sessions(self, batch: pa.RecordBatch) -> None:
         codes, groups = grouped(batch, ("endpoint", "client", "session"))
@@ -152,14 +171,12 @@ class _Recoveries:
             if len(state.sessions) > _MOST_SESSIONS:
                 del state.sessions[next(iter(state.sessions))]
 
-    def _step(self, row: Operation, batch: pa.RecordBatch) -> None:
-        key = (row.endpoint, row.client)
-        state = self._clients.setdefault(key, _Client())
+    def _step(self, key: tuple[str, str], state: _Client, row: Operation) -> None:
         if row.status in _LOSS and (row.session is None or row.status not in _STATE_LOSS):
-            self._lost(key, state, row, batch)
+            self._lost(key, state, row)
         if row.reclaim and state.recovery is not None:
             _reclaimed(state.recovery, row)
-        if row.op in ("EXCHANGE_ID", "SETCLIENTID") and row.status_code == 0:
+        if row.op in _NAMING and row.status_code == 0:
             self._named(key, state, row)
         elif row.op in ("CREATE_SESSION", "SETCLIENTID_CONFIRM") and row.status_code == 0:
             _created(state, row)
@@ -171,7 +188,7 @@ class _Recoveries:
             state.sessions.clear()
             state.clientid, state.confirmed = None, False
 
-    def _lost(self, key: tuple[str, str], state: _Client, row: Operation, batch: pa.RecordBatch) -> None:
+    def _lost(self, key: tuple[str, str], state: _Client, row: Operation) -> None:
         recovery = state.recovery
         if row.status in _SESSION_LOSS:
             if row.session is not None and row.session not in state.sessions:
@@ -179,7 +196,6 @@ class _Recoveries:
                 return
             again = recovery is not None and recovery.created_ns is not None
             if again and recovery is not None and row.session != recovery.session:
-                _find_work(recovery, key, batch)
                 self._close(key, state)
                 recovery = None
         elif not (state.confirmed or state.sessions):
@@ -248,31 +264,6 @@ class _Recoveries:
         )
 
 
-def _after(recovery: _Recovery) -> int:
-    """From when on ordinary work shows that a recovery is over."""
-    if recovery.created_ns is None or recovery.normal_ns is not None:
-        return NEVER_NS
-    return recovery.created_ns
-
-
-def _waits(client: _Client) -> bool:
-    return client.recovery is not None and _after(client.recovery) != NEVER_NS
-
-
-def _find_work(recovery: _Recovery, key: tuple[str, str], batch: pa.RecordBatch) -> None:
-    """Look in this batch for the first ordinary operation of a recovery that is being closed."""
-    if _after(recovery) == NEVER_NS:
-        return
-    mask = is_in(batch.column("endpoint"), frozenset({key[0]})) & is_in(
-        batch.column("client"), frozenset({key[1]})
-    )
-    mask &= is_in(batch.column("kind"), _WORK) & (integers(batch.column("status_code"), null=-1) == 0)
-    mask &= ~booleans(batch.column("reclaim")) & (integers(batch.column("start_lo")) >= _after(recovery))
-    rows = np.flatnonzero(mask)
-    if len(rows):
-        recovery.normal_ns = batch.column("end_lo")[int(rows[0])].as_py()
-
-
 def _created(state: _Client, row: Operation) -> None:
     if row.session is not None:
         state.sessions.setdefault(row.session, row.end_lo)
@@ -337,7 +328,17 @@ FOLD = Fold(
     name="recovery",
     reads=(
         *("endpoint", "client", "protocol", "kind", "op", "status", "status_code", "session", "clientid"),
-        *("value", "reclaim", "one_fs", "callback", "start_lo", "end_lo", "at_call", "at_return"),
+        *(
+            "value",
+            "reclaim",
+            "one_fs",
+            "callback",
+            "position",
+            "start_lo",
+            "end_lo",
+            "at_call",
+            "at_return",
+        ),
     ),
     produces=(RecoveryRow,),
     start=_Recoveries,

@@ -227,7 +227,7 @@ class _Servers:
             old_instance=instance.old if instance else None,
             new_instance=instance.new if instance else None,
             session_survived=any(
-                first <= after and last >= before for first, last in server.sessions.values()
+                first <= after and last > before for first, last in server.sessions.values()
             ),
             uncommitted_writes=sum(entry.writes for entry in left),
             uncommitted_bytes=sum(entry.bytes for entry in left),

@@ -52,9 +52,9 @@ class _Requests:
 
     starts: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     ends: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    refs: list[str] = field(default_factory=list)
+    refs: list[str | None] = field(default_factory=list)
 
-    def add(self, starts: Ints, ends: Ints, refs: list[str]) -> None:
+    def add(self, starts: Ints, ends: Ints, refs: list[str | None]) -> None:
         self.starts = np.concatenate([self.starts, starts])
         self.ends = np.concatenate([self.ends, ends])
         self.refs += refs
@@ -130,10 +130,13 @@ class _Sessions:
             if target >= 0:
                 session.target = max(session.target or 0, target + 1)
             _note_slots(session, slots[rows], ends[rows])
-            if _all_slots_used(session):
-                refs = [batch.column("at_call")[row].as_py() or "" for row in rows.tolist()]
+            if _half_used(session):
+                refs = batch.column("at_call").take(pa.array(rows)).to_pylist()
                 session.waiting.add(starts[rows], ends[rows], refs)
-                _count(session, final=False)
+                if _all_slots_used(session):
+                    _count(session, final=False)
+                elif len(session.waiting.ends) > _most_waiting(session):
+                    session.waiting.drop_until(int(session.waiting.ends[-_KEPT_ROWS // 2]))
 
     def _emit(self, key: tuple[str, str]) -> None:
         session = self._sessions.pop(key)
@@ -171,6 +174,15 @@ def _note_slots(session: _Session, slots: Ints, ends: Ints) -> None:
         session.slot_ends[slot] = when
 
 
+def _half_used(session: _Session) -> bool:
+    """Requests are kept once half of the slots are in use: most sessions never come so far."""
+    return session.slots is not None and session.slots > 1 and len(session.slot_ends) >= session.slots // 2
+
+
+def _most_waiting(session: _Session) -> int:
+    return max(_KEPT_ROWS, 64 * (session.slots or 0))
+
+
 def _all_slots_used(session: _Session) -> bool:
     """A session of one slot is a choice, not exhaustion, so that it is left out."""
     return session.slots is not None and len(session.slot_ends) >= session.slots > 1
@@ -183,7 +195,7 @@ def _count(session: _Session, final: bool) -> None:
     if not len(waiting.ends):
         return
     certain = int(waiting.ends.max()) if final else min(session.slot_ends.values())
-    if not final and len(waiting.ends) > max(_KEPT_ROWS, 64 * slots):
+    if not final and len(waiting.ends) > _most_waiting(session):
         certain = max(certain, int(np.sort(waiting.ends)[-_KEPT_ROWS // 2]))
     since = session.counted_ns if session.counted_ns is not None else int(waiting.starts.min())
     if certain <= since:
@@ -223,7 +235,8 @@ def _add_period(session: _Session, begin: int, end: int, continues: bool) -> Non
     if session.longest is None or end - begin > session.longest[1] - session.longest[0]:
         session.longest = (begin, end)
         running = (session.waiting.starts <= begin) & (session.waiting.ends >= end)
-        session.evidence = tuple(session.waiting.refs[row] for row in np.flatnonzero(running)[:8].tolist())
+        refs = [session.waiting.refs[row] for row in np.flatnonzero(running)[:8].tolist()]
+        session.evidence = tuple(ref for ref in refs if ref)
 
 
 FOLD = Fold(

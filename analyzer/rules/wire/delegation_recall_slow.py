@@ -39,7 +39,7 @@ def check(case: Case) -> Iterator[Hit]:
     for row in case.rows(RecallRow):
         if row.returned_ns is None and row.answer in _HAS_NONE:
             continue
-        end = row.returned_ns if row.returned_ns is not None else last[row.endpoint]
+        end = row.returned_ns if row.returned_ns is not None else last.get(row.endpoint, row.last_ns)
         if end - row.recalled_ns >= case.options["slow_ns"]:
             slow.append((end - row.recalled_ns, row))
     slow.sort(key=lambda item: (-item[0], item[1].recalled_ns))

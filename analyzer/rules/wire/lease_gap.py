@@ -11,8 +11,9 @@ state is gone, it was more than a risk.
 **When it is wrong.** If the capture doesn't see all of the client's connections, silence means nothing:
 capture at the server. NFSv4.0 clients without open files needn't renew, so that there a silence counts
 only if the server then refused the client's state. Many servers keep the state of a silent client until
-somebody else wants it. Without the lease time in the input the rule can't judge; give it as
-`--set lease-gap.lease_s=90`.
+somebody else wants it. Without the lease time in the input the rule only reports silences that ended
+with EXPIRED, and can't judge others of 90 s and more; give the lease as `--set lease-gap.lease_s=90`. A
+refusal after a restart of the server is the restart's doing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Iterator
 
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.failures import TOPICS, FailureRow
-from analyzer.analysis.server import ServerRow
+from analyzer.analysis.server import RestartRow, ServerRow
 from analyzer.analysis.silence import SilenceRow
 from analyzer.analysis.words import duration
 from analyzer.core.errors import PremiseError
@@ -38,6 +39,7 @@ def check(case: Case) -> Iterator[Hit]:
     labels = Labels.of(case)
     told = {row.endpoint: row.lease_seconds for row in case.rows(ServerRow)}
     lost = _first_losses(case)
+    restarts = [(row.endpoint, row.not_before_ns, row.not_after_ns) for row in case.rows(RestartRow)]
     longest: dict[tuple[str, str], SilenceRow] = {}
     for row in case.rows(SilenceRow):
         key = (row.endpoint, row.client)
@@ -49,9 +51,11 @@ def check(case: Case) -> Iterator[Hit]:
         if _active_elsewhere(row, labels):
             continue
         lease = int(case.options["lease_s"]) or told.get(row.endpoint)
-        status = next((s for when, s in lost.get(key, []) if 0 <= when - row.end_ns <= 10 * _S), None)
+        status = _loss_after(row, lost.get(key, []), restarts)
         if lease is None:
-            if _length(row) >= case.options["worth_asking_ns"] and (row.sessions or status):
+            if status == "EXPIRED" and _length(row) >= 10 * _S:
+                hits.append(_hit(row, None, status, labels))
+            elif _length(row) >= case.options["worth_asking_ns"] and (row.sessions or status):
                 unjudged.append(row)
         elif _length(row) > lease * _S and (row.sessions or status):
             hits.append(_hit(row, lease, status, labels))
@@ -77,6 +81,19 @@ def _first_losses(case: Case) -> dict[tuple[str, str], list[tuple[int, str]]]:
     return found
 
 
+def _loss_after(
+    row: SilenceRow, lost: list[tuple[int, str]], restarts: list[tuple[str, int, int]]
+) -> str | None:
+    """What the client was told of its state right after the silence, unless a restart explains it."""
+    status = next((s for when, s in lost if 0 <= when - row.end_ns <= 10 * _S), None)
+    if status != "EXPIRED" and any(
+        endpoint == row.endpoint and first <= row.end_ns and last >= row.start_ns
+        for endpoint, first, last in restarts
+    ):
+        return None
+    return status
+
+
 def _active_elsewhere(row: SilenceRow, labels: Labels) -> bool:
     """Trunking: the same client id used at another address of the server meanwhile."""
     rows = labels.at.get(row.client, [])
@@ -90,8 +107,9 @@ def _active_elsewhere(row: SilenceRow, labels: Labels) -> bool:
     )
 
 
-def _hit(row: SilenceRow, lease: int, status: str | None, labels: Labels) -> Hit:
+def _hit(row: SilenceRow, lease: int | None, status: str | None, labels: Labels) -> Hit:
     length = _length(row)
+    limit = f"longer than the lease of {lease} s," if lease else "the lease isn't known,"
     if status is not None:
         end, severity = f"and was then told {status}", Severity.HIGH
     elif row.ended:
@@ -101,12 +119,12 @@ def _hit(row: SilenceRow, lease: int, status: str | None, labels: Labels) -> Hit
     return Hit(
         subject=labels.subject(row.client, row.endpoint),
         message=f"{labels.client(row.client)} sent nothing to server {row.endpoint} for "
-        f"{duration(length)}, longer than the lease of {lease} s, {end}",
+        f"{duration(length)}, {limit} {end}",
         evidence=row.evidence,
         when=(row.start_ns, row.end_ns),
         severity=severity,
         complete=row.ended,
-        facts={"silent_ns": length, "lease_s": lease, "status": status or ""},
+        facts={"silent_ns": length, "lease_s": lease or 0, "status": status or ""},
     )
 
 
@@ -115,13 +133,13 @@ RULE = Rule(
     title="Client silent for longer than the lease",
     severity=Severity.HIGH,
     confidence=Confidence.MEDIUM,
-    reads=(ClientRow, FailureRow, ServerRow, SilenceRow),
+    reads=(ClientRow, FailureRow, RestartRow, ServerRow, SilenceRow),
     check=check,
     remedy="Find what stopped the client at that time: a paused or migrated guest, memory pressure, a "
     "network cut (`journalctl -k --since ...` on the client); if such pauses are normal there, raise the "
     "server's lease.",
     references=("RFC 8881, sections 8.3 and 8.4.3", "RFC 7530, section 9.5"),
-    options={"lease_s": 0, "worth_asking_ns": 10_000_000_000},
+    options={"lease_s": 0, "worth_asking_ns": 90_000_000_000},
     bad=(
         """
         1 A getattr f lease_seconds=10

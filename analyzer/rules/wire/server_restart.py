@@ -61,8 +61,9 @@ def _signs(row: RestartRow) -> str:
         parts.append(f"write verifier {row.old_verifier} became {row.new_verifier}")
     if row.old_instance is not None:
         parts.append(f"client ids began with {row.old_instance}, now with {row.new_instance}")
-    parts += [f"then {sign}" for sign in row.signs if sign in ("session loss", "grace")]
-    return listed(parts, limit=4)
+    told = {"session loss": "unknown sessions or state", "grace": "GRACE"}
+    after = listed([told[sign] for sign in row.signs if sign in told])
+    return listed(parts) + (f", then clients were refused for {after}" if after else "")
 
 
 def _lost(row: RestartRow, labels: Labels) -> str:

@@ -141,7 +141,7 @@ RULE = Rule(
         """
         1 A read f 0+10 session=s1
         9 A session - session=s1 -> BADSESSION
-        9.1 A session - op=EXCHANGE_ID clientid=c2 session=
+        9.1 A session - op=EXCHANGE_ID clientid=c2
         9.2 A session - op=CREATE_SESSION session=s2 clientid=c2
         9.3 A open f claim=previous reclaim session=s2
         9.4 A session - op=RECLAIM_COMPLETE session=s2
@@ -153,7 +153,7 @@ RULE = Rule(
         # the client itself rebooted: nobody lost anything
         """
         1 A read f 0+10 session=s1
-        9.1 A session - op=EXCHANGE_ID clientid=c2 value=v2 session=
+        9.1 A session - op=EXCHANGE_ID clientid=c2 value=v2
         9.2 A session - op=CREATE_SESSION session=s2 clientid=c2
         9.5 A read f 0+10 session=s2
         """,

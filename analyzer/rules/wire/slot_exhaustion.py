@@ -48,7 +48,7 @@ def check(case: Case) -> Iterator[Hit]:
             message=f"{labels.client(row.client)} had all {row.slots} slots of its session at server "
             f"{row.endpoint} in use for {duration(row.full_ns)} ({share:.0%} of the time) in "
             f"{counted(row.full_periods, 'period')}, the longest {duration(longest)}{queue}",
-            evidence=tuple(ref for ref in row.evidence if ref),
+            evidence=row.evidence,
             when=(row.longest_start_ns or row.first_ns, row.longest_end_ns or row.last_ns),
             severity=Severity.MEDIUM if queued or row.full_periods == 1 else Severity.LOW,
             facts={
