@@ -331,6 +331,7 @@ class ServerLocks:
             elif table.ended_ns() < now - _UNDER_WAY:
                 del self._idle[target]
                 self.tables.pop(target, None)
+                self._troubled.pop(target, None)
 
     def make_room(self, now: int) -> None:
         """Write and forget idle files, or if none is idle the tenth that came first."""
