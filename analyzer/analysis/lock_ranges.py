@@ -43,10 +43,10 @@ class Grant:
     """One range held by one owner. The server granted it in [`grant_lo`, `grant_hi`] and it ended in
     [`release_lo`, `release_hi`]; `ended` is "" while it stands.
 
-    `inferred`: only a DENIED told of it, and it stood at `grant_hi`. `doubt`: why it may be gone (since
-    `doubt_ns`) although no call gave it back (restart, expired). `overtaken`: the server granted a
-    conflicting range while this one seemed to stand. `reclaimed`: got back in a grace period. `waits`, `overlaps`
-    and `trespasses` belong to the lock table: what to look at when this grant ends."""
+    `inferred`: only a DENIED told of it, and it stood at `grant_hi`. `doubt`: why it may be gone, since
+    `doubt_ns`, although no call gave it back (restart, expired). `overtaken`: the server granted a
+    conflicting range while this one seemed to stand. `reclaimed`: got back in a grace period. `waits`,
+    `overlaps` and `trespasses` belong to the lock table: what to look at when this grant ends."""
 
     owner: Owner
     start: int

@@ -87,6 +87,7 @@ class LockRows:
         until = wait.last_ns if wait.granted_ns is None else wait.granted_ns
         hold, queue, backoff, released = split(wait, until)
         release = next((g.at_end for g in wait.blockers if wait.names(g) and g.at_end), None)
+        wait.close()
         place = wait.table.place
         self._waits[place.endpoint] += 1
         wait.table.counts.waited(wait.owner.client, until - wait.asked_ns, backoff)

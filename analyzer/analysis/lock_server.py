@@ -19,6 +19,19 @@ STATE_GONE = {"EXPIRED": "expired", "ADMIN_REVOKED": "lost", "BAD_STATEID": "los
 RECLAIM_REFUSED = frozenset({"NO_GRACE", "RECLAIM_BAD", "RECLAIM_CONFLICT"})
 #: ... that it doesn't know the client or session (any more): whatever another got meanwhile is lost.
 CLIENT_GONE = frozenset({"BADSESSION", "DEADSESSION", "STALE_CLIENTID", "EXPIRED"})
+#: NFSv4.0: statuses that don't use up the owner's sequence id (RFC 7530 section 9.1.7).
+SEQUENCE_KEPT = frozenset(
+    [
+        "STALE_CLIENTID",
+        "STALE_STATEID",
+        "BAD_STATEID",
+        "BAD_SEQID",
+        "BADXDR",
+        "RESOURCE",
+        "NOFILEHANDLE",
+        "MOVED",
+    ]
+)
 _MAX_SEQUENCES = 65_536
 #: Replies that took effect before one that was seen may come that much later.
 _UNDER_WAY = 2 * SECOND
@@ -38,7 +51,7 @@ class ServerLocks:
         self._in_grace = False
         self._verifiers: dict[str, str] = {}  # client -> boot verifier
         self._rebooted: set[str] = set()
-        self._sequences: dict[tuple[str, str], int] = {}  # NFSv4.0: last owner sequence id of a LOCK
+        self._sequences: dict[str, int] = {}  # NFSv4.0: stateid -> last owner sequence id of a LOCK
         self._troubled: dict[str, LockTable] = {}  # where a lock was overtaken or lost
         self._idle: dict[str, LockTable] = {}
         self._doubt = False  # whether any grant may be in doubt
@@ -118,14 +131,15 @@ class ServerLocks:
     def _replayed(self, op: Operation) -> bool:
         """NFSv4.0: a LOCK with the sequence id of the one before is answered from the server's cache
         (RFC 7530 section 9.1.7): its DENIED says nothing about now."""
-        if op.owner_seq is None or not op.stateid or op.protocol != "nfs4.0":
+        if op.owner_seq is None or not op.stateid or op.protocol != "nfs4.0" or op.end_hi is None:
             return False
-        key = (op.stateid, op.owner or "")
-        replayed: bool = self._sequences.get(key) == op.owner_seq
-        if len(self._sequences) >= _MAX_SEQUENCES:
-            del self._sequences[next(iter(self._sequences))]
-        self._sequences[key] = op.owner_seq
-        return replayed
+        if self._sequences.get(op.stateid) == op.owner_seq:
+            return True
+        if op.status not in SEQUENCE_KEPT:
+            if len(self._sequences) >= _MAX_SEQUENCES:
+                del self._sequences[next(iter(self._sequences))]
+            self._sequences[op.stateid] = op.owner_seq
+        return False
 
     def _holder(self, op: Operation, table: LockTable, want: Want) -> Owner | None:
         """The owner that a DENIED names, None if it can't be told."""
@@ -317,6 +331,7 @@ class ServerLocks:
             elif table.ended_ns() < now - _UNDER_WAY:
                 del self._idle[target]
                 self.tables.pop(target, None)
+                self._troubled.pop(target, None)
 
     def make_room(self, now: int) -> None:
         """Write and forget idle files, or if none is idle the tenth that came first."""

@@ -35,6 +35,7 @@ MAX_HOLDS = 2_000
 MAX_GRANTS = 1_024
 MAX_WAITS = 1_024
 _MAX_LOST = 64
+_MAX_OVERLAPS = 64
 
 
 class Want(NamedTuple):
@@ -152,7 +153,7 @@ class LockTable:
         self.ranges.grants.append(new)
         for old in overtaken:
             low, high = max(old.start, new.start), min(old.stop, new.stop)
-            if low < high:
+            if low < high and len(old.overlaps) < _MAX_OVERLAPS:
                 old.overlaps.append(Overlap(old, new, low, high))
         for wait in self.waits.values():
             if wait.owner is not new.owner and wait.blocked_by(new):

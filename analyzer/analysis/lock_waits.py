@@ -17,6 +17,7 @@ LONGEST_GAP_POLLING = 10 * SECOND
 LONGEST_PAUSE = 30 * SECOND
 _MAX_GAPS = 16
 _MAX_BLOCKERS = 256
+_MAX_WAITS = 64
 _MAX_DEPTH = 8
 
 
@@ -49,6 +50,7 @@ class Wait:
     granted_lo: int | None = None
     granted_ns: int | None = None
     at_granted: str | None = None
+    written: bool = False
     named_spans: list[tuple[int, int]] = field(default_factory=list)
     other_spans: list[tuple[int, int]] = field(default_factory=list)
 
@@ -75,6 +77,8 @@ class Wait:
     def behind(self, grant: Grant) -> None:
         """The grant stands in the way."""
         self.blockers.append(grant)
+        if len(grant.waits) > _MAX_WAITS:
+            grant.waits = [w for w in grant.waits if not w.written]
         grant.waits.append(self)
         if len(self.blockers) > _MAX_BLOCKERS:
             self._forget_ended()
@@ -92,6 +96,11 @@ class Wait:
     def names(self, grant: Grant) -> bool:
         """Whether the first DENIED named the owner of this grant."""
         return grant.owner is self.holder
+
+    def close(self) -> None:
+        """Its row is written: let go of the grants (they refer to waits, which refer to grants, ...)."""
+        self.written = True
+        self.blockers = []
 
     def settled(self) -> bool:
         """Whether the end of everything that stood in the way is known."""
