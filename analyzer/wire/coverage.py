@@ -36,8 +36,6 @@ class CaptureTotals:
     filtered: str = ""
     operations: Counter[str] = field(default_factory=Counter)  # by protocol
     clients: int = 0
-    deep_frames: int = 0
-    undecoded_deep: int = 0
 
 
 def coverage(totals: CaptureTotals) -> Coverage:
@@ -164,9 +162,11 @@ def _decode_notes(totals: CaptureTotals) -> list[Note]:
     if missing > 0:
         text = f"{missing} bytes on RPC connections were not decoded as RPC"
         notes.append(Note(text, Loss.UNDECODED, missing, "Include the beginning of the connections."))
-    if totals.undecoded_deep:
-        text = f"{totals.undecoded_deep} frames hold a COMPOUND that neither decoder could read"
-        notes.append(Note(text, Loss.UNDECODED, totals.undecoded_deep))
+    undecoded = sum(r.counts.undecoded for r in results)
+    if undecoded:
+        text = f"{undecoded} frames hold a COMPOUND that neither decoder could read"
+        remedy = "Install the second decoder: pip install 'storage-analyzer[capture]'."
+        notes.append(Note(text, Loss.UNDECODED, undecoded, remedy))
     unmatched = sum(sum(r.counts.unmatched_replies.values()) for r in results)
     if unmatched:
         text = f"{unmatched} replies came without their call"
@@ -254,5 +254,5 @@ def _severe(totals: CaptureTotals) -> bool:
         return True
     messages = sum(r.counts.rpc_messages for r in totals.results)
     unmatched = sum(sum(r.counts.unmatched_replies.values()) for r in totals.results)
-    undecoded = sum(r.counts.truncated_messages for r in totals.results) + totals.undecoded_deep
+    undecoded = sum(r.counts.truncated_messages + r.counts.undecoded for r in totals.results)
     return messages > 0 and (unmatched + undecoded) / messages > SEVERE_SHARE

@@ -8,7 +8,7 @@ of its connections, in order; a call that waits for its reply is carried from bl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from analyzer.wire import columns as col
+from analyzer.wire.deep import DeepMessage, fill_deep
 from analyzer.wire.packets import Int64s
 from analyzer.wire.protocols import nfs4
 from analyzer.wire.protocols.nfs4 import Message, Shape
@@ -26,6 +27,8 @@ from analyzer.wire.values import TEXT, VALUES, GroupValues, fill
 
 #: A call that waits longer for its reply than this many others is given up (memory stays bounded).
 MAX_PENDING = 100_000
+#: Frames of one share that the second decoder, some fifty times slower, may get.
+MAX_DEEP = 20_000
 _RECENT = 20_000
 _MAX_WORDS = 200_000
 
@@ -39,7 +42,9 @@ class FrameMeta:
     time_ns: Int64s
     connection: Int64s
     up: Int64s  # 1: from the lower endpoint to the higher
-    truncated: Int64s
+    offset: Int64s  # of the IP packet in its file
+    captured: Int64s  # bytes of the IP packet that the file holds
+    length: Int64s  # bytes of the IP packet on the wire
 
     def __len__(self) -> int:
         return len(self.number)
@@ -57,8 +62,8 @@ class DecodeCounts:
     given_up: int = 0
     broken_lines: int = 0
     truncated_messages: int = 0
-    ambiguous: list[tuple[int, int]] = field(default_factory=list)  # (file, frame)
-    ambiguous_total: int = 0
+    deep: int = 0  # frames that the second decoder read
+    undecoded: int = 0  # frames that neither decoder could read
     decoded_bytes: Counter[int] = field(default_factory=Counter)  # by connection * 2 + up
     services: Counter[str] = field(default_factory=Counter)  # RPCSEC_GSS service
 
@@ -78,11 +83,16 @@ _MESSAGE_FIELDS = ("frame", "file", "time", "connection", "up", "xid", "ops", "f
 _REPLY_FIELDS = ("frame", "file", "time", "ops", "first", "status")
 
 
+#: The second decoder: the messages of some frames of a block (`FrameMeta` places, 0-based).
+Second = Callable[[FrameMeta, Int64s], dict[int, list[DeepMessage]]]
+
+
 class Decoder:
     """Decodes one shard. `feed` yields internal record batches (see `rows.WIRE_SCHEMA`)."""
 
-    def __init__(self, file_names: tuple[str, ...]) -> None:
+    def __init__(self, file_names: tuple[str, ...], second: Second | None = None) -> None:
         self.file_names = file_names
+        self.second = second
         self.counts = DecodeCounts()
         self.words = Vocabulary()
         self.shapes: dict[str, tuple[Message, ...] | None] = {}
@@ -125,22 +135,24 @@ class Decoder:
         codes, words = _shape_codes(values, counts)
         plans = [self._plan(word) for word in words]
         self._account(values)
-        size = np.array([0 if p is None else len(p) for p in plans], dtype=np.int64)
-        per_frame = size[codes]
-        first_message = np.cumsum(per_frame) - per_frame
-        total = int(per_frame.sum())
-        message = {n: np.full(total, NULL, dtype=np.int64) for n in (*_MESSAGE_FIELDS, "call", "status")}
+        deep = self._deep(values, codes, plans, meta, index)
+        codes[list(deep)] = -1  # they are no longer of their shape
         order = np.argsort(codes, kind="stable")
         edges = np.searchsorted(codes[order], np.arange(len(plans) + 1))
-        groups: list[tuple[Int64s, tuple[Message, ...]]] = []
-        for code, found in enumerate(plans):
-            rows = order[edges[code] : edges[code + 1]]
-            if found is None:
-                self._ambiguous(meta, index[rows])
-            else:
-                groups.append((rows, found))
+        groups = [
+            (order[edges[code] : edges[code + 1]], found)
+            for code, found in enumerate(plans)
+            if found is not None
+        ]
+        per_frame = np.append([0 if p is None else len(p) for p in plans], 0)[codes].astype(np.int64)
+        for row, messages in deep.items():
+            per_frame[row] = len(messages)
+        first = np.cumsum(per_frame) - per_frame
+        message = self._table(int(per_frame.sum()))
         for rows, found in groups:
-            self._messages(message, first_message[rows], rows, found, values, meta, index)
+            self._messages(message, first[rows], rows, found, values, meta, index)
+        for row, messages in deep.items():
+            self._deep_messages(message, int(first[row]), messages, meta, int(index[row]) - 1)
         calls = message["call"] == 1
         message["first"] = np.where(
             calls,
@@ -152,10 +164,18 @@ class Decoder:
             place = pa.array(rows)
             group = GroupValues({n: values[n].take(place) for n in VALUES}, found)
             for part in found:
-                at = message["first"][first_message[rows] + part.place]
-                fill(sides[part.call], part, at, group, self.words)
+                fill(sides[part.call], part, message["first"][first[rows] + part.place], group, self.words)
+        for row, messages in deep.items():
+            for one in messages:
+                start = int(message["first"][first[row] + one.message.place])
+                fill_deep(sides[one.message.call], start, one, self.words)
         yield from self._join(message, calls, sides[1], sides[0])
         self._prune()
+
+    @staticmethod
+    def _table(size: int) -> dict[str, Int64s]:
+        names = (*_MESSAGE_FIELDS, "call", "status")
+        return {name: np.full(size, NULL, dtype=np.int64) for name in names}
 
     def _plan(self, word: str) -> tuple[Message, ...] | None:
         if word not in self.shapes:
@@ -167,16 +187,52 @@ class Decoder:
                 self.shapes[word] = None
         return self.shapes[word]
 
-    def _ambiguous(self, meta: FrameMeta, index: Int64s) -> None:
-        places = index - 1
-        cut = meta.truncated[places] == 1
+    def _deep(
+        self,
+        values: dict[str, pa.StringArray],
+        codes: Int64s,
+        plans: list[tuple[Message, ...] | None],
+        meta: FrameMeta,
+        index: Int64s,
+    ) -> dict[int, list[DeepMessage]]:
+        """Rows that the second decoder read: those that can't be told apart by their counts, and those
+        with an owner or identity longer than a column shows."""
+        ambiguous = np.flatnonzero(np.array([p is None for p in plans])[codes])
+        places = index[ambiguous] - 1
+        cut = meta.captured[places] < meta.length[places]
         self.counts.truncated_messages += int(cut.sum())
-        places = places[~cut]
-        self.counts.ambiguous_total += len(places)
-        room = 5000 - len(self.counts.ambiguous)
-        self.counts.ambiguous += list(
-            zip(meta.file[places[:room]].tolist(), meta.number[places[:room]].tolist(), strict=True)
-        )
+        ambiguous = ambiguous[~cut]
+        clipped = np.setdiff1d(_clipped(values), ambiguous)
+        wanted = np.concatenate([ambiguous, clipped])[: MAX_DEEP - self.counts.deep]
+        found: dict[int, list[DeepMessage]] = {}
+        if len(wanted) and self.second is not None:
+            row_of = {int(index[row]) - 1: row for row in wanted.tolist()}
+            answers = self.second(meta, np.array(sorted(row_of), dtype=np.int64))
+            found = {row_of[place]: messages for place, messages in answers.items()}
+        self.counts.deep += len(found)
+        self.counts.undecoded += len(ambiguous) - sum(row in found for row in ambiguous.tolist())
+        return found
+
+    def _deep_messages(
+        self,
+        message: dict[str, Int64s],
+        first: int,
+        messages: list[DeepMessage],
+        meta: FrameMeta,
+        place: int,
+    ) -> None:
+        for one in messages:
+            at, part = first + one.message.place, one.message
+            message["frame"][at], message["file"][at] = meta.number[place], meta.file[place]
+            message["time"][at] = meta.time_ns[place]
+            message["connection"][at], message["up"][at] = meta.connection[place], meta.up[place]
+            message["ops"][at], message["call"][at] = len(part.steps), int(part.call)
+            message["xid"][at] = one.xid
+            if part.call:
+                message["minor"][at] = NULL if one.minor is None else one.minor
+                message["plan"][at] = self._plan_code(part)
+            else:
+                message["status"][at] = part.status
 
     def _messages(
         self,
@@ -342,6 +398,17 @@ class Decoder:
         for item in values["service"].value_counts().to_pylist():
             if item["values"]:
                 counts.services[item["values"].split(",")[0]] += item["counts"]
+
+
+def _clipped(values: dict[str, pa.StringArray]) -> Int64s:
+    """Rows with an owner or an identity of which a column shows only the beginning."""
+    found = np.zeros(len(values["types"]), dtype=bool)
+    for name in ("open_owner", "lock_owner", "identity"):
+        found |= pc.match_substring(values[name], col.ELLIPSIS).to_numpy(zero_copy_only=False)
+    data = pc.match_substring(values["data"], col.ELLIPSIS)
+    exchange = pc.equal(values["ops"], str(nfs4.EXCHANGE_ID))
+    found |= pc.and_(data, exchange).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(found)
 
 
 def _column(values: pa.StringArray, total: int, place: int) -> Int64s:

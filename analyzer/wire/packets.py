@@ -41,6 +41,7 @@ class Frames:
     over the whole file, as Wireshark does; `time_ns` is since the epoch."""
 
     data: NDArray[np.uint8]
+    base: int  # where `data` begins in the file
     link_type: int
     start: Int64s
     captured: Int64s
@@ -118,7 +119,7 @@ def _read_pcap(stream: BinaryIO, order: str, unit: int, state: ReadState) -> Ite
             times.append(seconds * 1_000_000_000 + part * unit)
             position = after
         batch.links = [link] * len(starts)
-        yield from _frames(data, batch, state)
+        yield from _frames(data, base, batch, state)
         base += position
         state.bytes = base
         if state.damaged_at is not None:
@@ -143,7 +144,7 @@ def _read_pcapng(stream: BinaryIO, state: ReadState) -> Iterator[Frames]:
     while chunk := stream.read(BLOCK_BYTES):
         data = rest + chunk
         batch, used = reader.walk(data, base)
-        yield from _frames(data, batch, state)
+        yield from _frames(data, base, batch, state)
         base += used
         state.bytes = base
         if state.damaged_at is not None:
@@ -238,7 +239,7 @@ class _PcapngReader:
             at += 4 + (size + 3) // 4 * 4
 
 
-def _frames(data: bytes, batch: _Batch, state: ReadState) -> Iterator[Frames]:
+def _frames(data: bytes, base: int, batch: _Batch, state: ReadState) -> Iterator[Frames]:
     """`batch` as arrays, cut where the link type changes."""
     if not batch.starts:
         return
@@ -252,5 +253,5 @@ def _frames(data: bytes, batch: _Batch, state: ReadState) -> Iterator[Frames]:
     edges = [0, *(np.flatnonzero(np.diff(links)) + 1).tolist(), len(links)]
     for low, high in pairwise(edges):
         start, captured, length, time_ns = (c[low:high] for c in columns)
-        yield Frames(octets, int(links[low]), start, captured, length, time_ns, numbers[low:high])
+        yield Frames(octets, base, int(links[low]), start, captured, length, time_ns, numbers[low:high])
     state.frames += len(links)

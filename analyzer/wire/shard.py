@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import struct
 import subprocess
 import tempfile
 import threading
@@ -27,15 +26,15 @@ import pyarrow as pa
 from analyzer.core.errors import AnalyzerError, ToolError
 from analyzer.wire.connections import Pairs
 from analyzer.wire.decode import DecodeCounts, Decoder, FrameMeta
-from analyzer.wire.link import RAW_IP, SUPPORTED, TCP, UDP, Octets, layers, segments
-from analyzer.wire.packets import Frames, ReadState, read_frames
+from analyzer.wire.deep import CONTEXT, PCAP_HEADER, DeepMessage, Place, decode
+from analyzer.wire.link import SUPPORTED, TCP, UDP, Octets, layers, segments
+from analyzer.wire.packets import Frames, Int64s, ReadState, read_frames
 from analyzer.wire.tshark import Order, Tshark, bulk_command, start
 
 #: How much of tshark's output is decoded in one go: large enough that frames of one shape are many.
 BLOCK_BYTES: Final = 3 << 20
 #: tshark is given up when it takes nothing and says nothing for so long.
 SILENCE_SECONDS: Final = 120.0
-_PCAP_HEADER: Final = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, RAW_IP)
 _RECORD: Final = np.dtype([("s", "<u4"), ("ns", "<u4"), ("captured", "<u4"), ("length", "<u4")])
 
 
@@ -154,7 +153,9 @@ class Selection:
             time_ns=frames.time_ns[index],
             connection=connection[index],
             up=up[index],
-            truncated=(frames.captured < frames.length)[index].astype(np.int64),
+            offset=low + frames.base,
+            captured=high - low,
+            length=frames.length[index] - (low - frames.start[index]),
         )
         return records, meta
 
@@ -179,7 +180,7 @@ class Feeder(threading.Thread):
     def run(self) -> None:
         """Feed until the end, or until tshark is gone."""
         try:
-            self.pipe.write(_PCAP_HEADER)
+            self.pipe.write(PCAP_HEADER)
             for records, meta in self.selection.blocks():
                 self.metas.append(meta)
                 self.frames += len(meta)
@@ -210,16 +211,56 @@ class Feeder(threading.Thread):
         return joined_meta(parts)
 
 
+class SecondDecoder:
+    """Hands frames of the current block, with those before them, to pyshark."""
+
+    def __init__(self, task: ShardTask, scratch: Path) -> None:
+        self.task, self.scratch = task, scratch
+        self.before: FrameMeta | None = None  # the block before the current one
+
+    def __call__(self, meta: FrameMeta, wanted: Int64s) -> dict[int, list[DeepMessage]]:
+        """Messages of the frames at these places of the block."""
+        log, shift = meta, 0
+        if self.before is not None:
+            log, shift = joined_meta([self.before, meta]), len(self.before)
+        chosen = context(log.connection, wanted + shift)
+        places = [Place(*row) for row in zip(
+            *(getattr(log, n)[chosen].tolist() for n in _PLACE_FIELDS), strict=True
+        )]  # fmt: skip
+        keys = list(zip(meta.file[wanted].tolist(), meta.number[wanted].tolist(), strict=True))
+        answers = decode(keys, places, self.task.files, self.task.tshark, self.task.order, self.scratch)
+        return {
+            place: answers[key] for place, key in zip(wanted.tolist(), keys, strict=True) if key in answers
+        }
+
+
+_PLACE_FIELDS: Final = ("file", "number", "time_ns", "connection", "offset", "captured", "length")
+
+
+def context(connection: Int64s, wanted: Int64s) -> Int64s:
+    """The wanted places and up to `CONTEXT` places before each on the same connection, ascending."""
+    chosen = []
+    for number in np.unique(connection[wanted]).tolist():
+        places = np.flatnonzero(connection == number)
+        at = np.searchsorted(places, wanted[connection[wanted] == number])
+        keep = np.zeros(len(places), dtype=bool)
+        for last in at.tolist():
+            keep[max(0, last - CONTEXT) : last + 1] = True
+        chosen.append(places[keep])
+    return np.sort(np.concatenate(chosen))
+
+
 def run_shard(task: ShardTask, progress: Callable[[int], None]) -> ShardResult:
     """Decode one share into an Arrow stream at `task.output`; `progress` gets frames done."""
     result = ShardResult()
-    decoder = Decoder(task.names)
-    result.counts = decoder.counts
     with (
         tempfile.TemporaryDirectory(prefix="storage-analyzer-") as folder,
         open(os.path.join(folder, "stderr"), "w+b") as errors,
     ):
         batches = BatchFiles(task.output)
+        second = SecondDecoder(task, Path(folder))
+        decoder = Decoder(task.names, second)
+        result.counts = decoder.counts
         process = start(bulk_command(task.tshark, task.order), Path(folder), errors.fileno())
         assert process.stdin is not None
         feeder = Feeder(Selection(task), process.stdin, progress)
@@ -231,6 +272,7 @@ def run_shard(task: ShardTask, progress: Callable[[int], None]) -> ShardResult:
                 for batch in decoder.feed(text, meta, result.decoded_frames):
                     batches.write(batch)
                 result.decoded_frames += len(meta)
+                second.before = meta
         finally:
             _end(process)
         feeder.join()

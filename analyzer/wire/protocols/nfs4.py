@@ -173,6 +173,34 @@ class Message:
     status: int = -1
 
 
+_LOCK_CALL = (
+    ("lock_type", 1), ("reclaim", 1), *_RANGE, ("new_owner", 1), *_STATEID, ("lock_seq", 1), ("seq", 1),
+    ("clientid", 1), ("lock_owner", 1),
+)  # fmt: skip
+_OPEN_CALL = (
+    ("seq", 1), ("access", 1), ("deny", 1), ("clientid", 1), ("open_owner", 1), ("open_type", 1),
+    ("create_mode", 1), ("verifier", 1), ("claim", 1), ("name", 1), *_STATEID,
+)  # fmt: skip
+_OPEN_REPLY = (*_STATEID, ("rflags", 1), ("delegation", 1))
+
+
+def expected(number: int, call: bool, callback: bool, status: int) -> frozenset[str]:
+    """The fields that an operation's arguments or results may hold, for a decoder that sees the tree."""
+    if callback:
+        spec = (_CALLBACK_CALL if call else _CALLBACK_REPLY).get(number, ())
+    elif call:
+        special = {OPEN: _OPEN_CALL, LOCK: _LOCK_CALL, TEST_STATEID: _STATEID}
+        spec = special.get(number) or _CALL.get(number, ())
+    elif status == DENIED and number in (LOCK, LOCKT):
+        spec = _DENIED_HOLDER
+    else:
+        spec = (_OPEN_REPLY if number == OPEN else _REPLY.get(number, ())) if status == OK else ()
+    names = {name for name, _ in spec}
+    if number in _ATTRIBUTES and not callback:
+        names |= FLOATING
+    return frozenset(names)
+
+
 @dataclass(frozen=True, slots=True)
 class Handles:
     """Where the file handles of a call's operations come from: `(source, position)` for each

@@ -1,0 +1,246 @@
+"""Frames that the bulk decoder can't tell apart, and frames that a report cites: decoded by pyshark.
+
+The frames are copied, with those before them on their connection (a reply is understood only after its
+call, a record only with all its segments), into a small capture that a child process decodes.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import orjson
+
+from analyzer.wire.link import RAW_IP
+from analyzer.wire.protocols import nfs4
+from analyzer.wire.protocols.nfs4 import FIELDS, Message, Part, Step
+from analyzer.wire.side import Side, Vocabulary
+from analyzer.wire.tshark import Order, Tshark, options
+from analyzer.wire.values import CALLBACK, TEXT, targets
+
+#: Frames before a wanted one that go along, on the same connection.
+CONTEXT: Final = 64
+#: The child is given up after so long.
+TIMEOUT_SECONDS: Final = 120
+#: bytes of a handle that tshark's columns show; both decoders must name a file alike
+_HANDLE_DIGITS: Final = 72
+_SHORT: Final = {field: name for name, field in FIELDS.items()}
+_NUMBER_FIELDS: Final = ("nfs.opcode", "nfs.cb.operation")
+PCAP_HEADER: Final = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, RAW_IP)
+
+Key = tuple[int, int]  # (file, frame)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one frame lies: `offset` of its IP packet in its file, `captured` bytes long there."""
+
+    file: int
+    frame: int
+    time_ns: int
+    connection: int
+    offset: int
+    captured: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeepMessage:
+    """One RPC message as pyshark saw it. `values` holds, per step, the values of each field."""
+
+    xid: int
+    message: Message
+    minor: int | None
+    values: tuple[dict[str, list[str]], ...]
+
+
+def decode(
+    wanted: Sequence[Key],
+    places: Sequence[Place],
+    files: Sequence[str],
+    tshark: Tshark,
+    order: Order,
+    scratch: Path,
+) -> dict[Key, list[DeepMessage]]:
+    """Messages of the wanted frames; a frame that pyshark couldn't read is missing from the answer."""
+    target = scratch / "deep.pcap"
+    write_packets(target, places, files)
+    keys = [(p.file, p.frame) for p in places]
+    needed = set(wanted)
+    found: dict[Key, list[DeepMessage]] = {}
+    for number, layers in run_child(target, tshark, order):
+        key = keys[number - 1]
+        if key in needed and (messages := _messages(layers)) is not None:
+            found[key] = messages
+    target.unlink()
+    return found
+
+
+def write_packets(target: Path, places: Sequence[Place], files: Sequence[str]) -> None:
+    """A capture of raw IP packets, copied from the originals."""
+    handles = {number: open(files[number], "rb") for number in {p.file for p in places}}  # noqa: SIM115
+    try:
+        with target.open("wb") as out:
+            out.write(PCAP_HEADER)
+            for place in places:
+                handles[place.file].seek(place.offset)
+                packet = handles[place.file].read(place.captured)
+                seconds, ns = divmod(place.time_ns, 1_000_000_000)
+                out.write(struct.pack("<IIII", seconds & 0xFFFFFFFF, ns, len(packet), place.length))
+                out.write(packet)
+    finally:
+        for handle in handles.values():
+            handle.close()
+
+
+def run_child(
+    capture: Path, tshark: Tshark, order: Order
+) -> Iterator[tuple[int, list[tuple[str, dict[str, Any]]]]]:
+    """(frame number, layers) of every RPC frame, as the child prints them; none if it fails."""
+    command = [sys.executable, "-m", "analyzer.wire.deep_child", tshark.path, str(capture), *options(order)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, timeout=TIMEOUT_SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    for line in done.stdout.splitlines():
+        record = orjson.loads(line)
+        yield record["number"], record["layers"]
+
+
+# --- from trees to messages ----------------------------------------------------------------------
+
+
+def _messages(layers: list[tuple[str, dict[str, Any]]]) -> list[DeepMessage] | None:
+    """One message per RPC layer; None where the layers don't fit together."""
+    rpc = [fields for name, fields in layers if name == "rpc" and "rpc.xid" in fields]
+    nfs = [fields for name, fields in layers if name != "rpc"]
+    if len(rpc) != len(nfs):
+        return None
+    found = []
+    for place, (outer, inner) in enumerate(zip(rpc, nfs, strict=True)):
+        message = _message(place, outer, inner)
+        if message is None:
+            return None
+        found.append(message)
+    return found
+
+
+def _message(place: int, outer: dict[str, Any], inner: dict[str, Any]) -> DeepMessage | None:
+    call = str(outer.get("rpc.msgtyp")) == "0"
+    numbers, trees, callback = _operations(inner)
+    if trees is None:
+        return None
+    status = inner.get("nfs.nfsstat4")
+    whole = -1 if call or status is None else int(_first(status), 0)
+    steps, values = [], []
+    for number, tree in zip(numbers, trees, strict=True):
+        cells: dict[str, list[str]] = {}
+        _collect(tree, cells)
+        codes = [int(c, 0) for c in cells.get("status", [])]
+        code = -1 if call or not codes else codes[0]
+        allowed = nfs4.expected(number, call, callback, code)
+        kept = {n: _cleaned(n, v) for n, v in cells.items() if n in allowed or n == "hash"}
+        parts = tuple(
+            part for name, found in kept.items() if name in allowed for part in _parts(name, len(found))
+        )
+        results = tuple(codes[1:]) if number == nfs4.TEST_STATEID and not call else ()
+        steps.append(Step(number, parts, code, results))
+        values.append(kept)
+    minor = inner.get("nfs.minorversion")
+    message = Message(place, call, callback, tuple(steps), whole)
+    return DeepMessage(
+        int(outer["rpc.xid"], 0), message, None if minor is None else int(minor, 0), tuple(values)
+    )
+
+
+def _operations(inner: dict[str, Any]) -> tuple[list[int], list[dict[str, Any]] | None, bool]:
+    """Operation numbers, their trees (None if they can't be told apart), and whether callbacks."""
+    for tree in _dictionaries(inner):
+        for callback, field in enumerate(_NUMBER_FIELDS):
+            if field in tree:
+                numbers = [int(n, 0) for n in _listed(tree[field])]
+                trees = _listed(tree.get(f"{field}_tree", []))
+                if not trees:
+                    trees = [{} for _ in numbers]
+                usable = [t if isinstance(t, dict) else {} for t in trees]
+                return numbers, usable if len(usable) == len(numbers) else None, bool(callback)
+    return [], [], False
+
+
+def _dictionaries(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield tree
+    for value in tree.values():
+        for item in _listed(value):
+            if isinstance(item, dict):
+                yield from _dictionaries(item)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _first(value: Any) -> str:
+    return str(_listed(value)[0])
+
+
+def _collect(tree: dict[str, Any], cells: dict[str, list[str]]) -> None:
+    """All known fields below a tree, in order."""
+    for field, value in tree.items():
+        name = _SHORT.get(field)
+        for item in _listed(value):
+            if isinstance(item, dict):
+                _collect(item, cells)
+            elif name is not None:
+                cells.setdefault(name, []).append(str(item))
+
+
+def _cleaned(name: str, values: list[str]) -> list[str]:
+    if name == "name":
+        return values
+    plain = [value.replace(":", "") for value in values]
+    if name == "handle":
+        return [v if len(v) <= _HANDLE_DIGITS else v[:_HANDLE_DIGITS] + "…" for v in plain]
+    return plain
+
+
+def _parts(name: str, count: int) -> Iterator[Part]:
+    if name == "name":
+        yield Part(name, 0, count)
+    elif name in nfs4.FLOATING:
+        if count == 1:
+            yield Part(name, 0, 1)
+    else:
+        for index in range(count):
+            yield Part(name, index, 1)
+
+
+def fill_deep(side: Side, row: int, deep: DeepMessage, words: Vocabulary) -> None:
+    """Write one message; `row` is that of its first operation. The twin of `values.fill`."""
+    message = deep.message
+    for k, (step, cells) in enumerate(zip(message.steps, deep.values, strict=True)):
+        at = np.array([row + k])
+        side.put("op", at, step.number + (CALLBACK if message.callback else 0))
+        if not message.call:
+            side.put("status", at, step.status)
+            if step.results:
+                side.put("results", at, words.code(",".join(map(str, step.results))))
+        for part, name in targets(step, message.call, message.callback):
+            cell = cells[part.name][part.first]
+            if part.name == "handle":
+                cell = f"{cell}/{cells['hash'][part.first]}"
+            side.put(name, at, words.code(cell) if name in TEXT else _number(cell))
+            if name == "name" and part.count == 2:
+                side.put("new_name", at, words.code(cells["name"][1]))
+
+
+def _number(cell: str) -> int:
+    value = int(cell, 0)
+    return value if value < 1 << 63 else value - (1 << 64)
