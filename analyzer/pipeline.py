@@ -31,6 +31,8 @@ from analyzer.report.format import formats
 from analyzer.report.progress import progress_line
 from analyzer.report.view import ReportView, build_view
 from analyzer.wire.capture import Capture, CaptureOptions, TimePoint
+from analyzer.wire.filters.command import filter_command
+from analyzer.wire.filters.render import render
 
 #: What every capture report shows, whatever the rules read.
 REPORT_ROWS: Final[tuple[type[Any], ...]] = (ClientRow, LockHold, LockWait, LatencyRow, RateRow)
@@ -86,6 +88,9 @@ def analyse_capture(
         if not kinds and not coverage.severe:
             raise NothingToCheckError(_nothing(coverage))
         outcome = judge(rules, tables, coverage, kinds, options)
+        # a masked report shows no payload; a terminal has no room for it
+        worth_it = folder is not None and not job.redact
+        cited = (reference for finding in outcome.findings for reference in finding.evidence)
         view = build_view(
             outcome,
             coverage,
@@ -94,6 +99,7 @@ def analyse_capture(
             title=", ".join(coverage.inputs),
             redact=job.redact,
             rules=rules,
+            frames=capture.cited(cited) if worth_it else None,
         )
     written = () if folder is None else _write(folder, view, job, capture.tshark.version)
     return CaptureReport(view, written, exit_code(outcome, coverage, job.fail_on))
@@ -107,6 +113,13 @@ def run_capture(job: CaptureJob) -> ExitCode:
     for path in report.written:
         print(f"wrote {path}", file=sys.stderr)
     return report.exit_code
+
+
+def run_filter(expression: str | None) -> int:
+    """Print the catalogue of display filters, or what is wrong with one; returns the exit code."""
+    report = filter_command(expression)
+    render(report, Console())
+    return int(report.exit_code)
 
 
 def show(view: ReportView, name: str) -> None:

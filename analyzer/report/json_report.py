@@ -50,6 +50,7 @@ def render(view: ReportView) -> bytes:
         "waits": _rows(view.waits),
         "latency": _rows(view.latency),
         "rates": _rows(view.rates),
+        "frames": _rows(view.frames),
         "left_out": dict(view.left_out),
     }
     return orjson.dumps(_fit(document), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -46,6 +46,14 @@ class RuleInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class CitedFrame:
+    """A frame that findings or waits cite, in words; `reference` is `file#frame`."""
+
+    reference: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReportView:
     """One report. `verdict` is a paragraph of plain words; `left_out` maps a plural noun to how many of
     them the bounds of the view dropped. `client` fields of rows hold the client's label."""
@@ -65,6 +73,7 @@ class ReportView:
     waits: tuple[LockWait, ...]
     latency: tuple[LatencyRow, ...]
     rates: tuple[RateRow, ...]
+    frames: tuple[CitedFrame, ...]
     left_out: Mapping[str, int]
 
     def rule_title(self, rule: str) -> str:
@@ -88,8 +97,10 @@ def build_view(
     title: str,
     redact: bool = False,
     rules: Iterable[Rule] = (),
+    frames: Mapping[str, str] | None = None,
 ) -> ReportView:
-    """The view of one run. With `redact` paths, names, addresses and identities are masked."""
+    """The view of one run. With `redact` paths, names, addresses and identities are masked. `frames`
+    holds what cited frames say, by reference."""
     mask = Redactor.of(outcome, coverage, tables).mask if redact else _unmasked
     labels = Labels.of(tables)
     left_out: dict[str, int] = {}
@@ -113,6 +124,7 @@ def build_view(
         waits=map_text(_waits(tables, labels, left_out), mask),
         latency=map_text(_latency(tables, labels, left_out), mask),
         rates=_rates(tables),
+        frames=map_text(tuple(CitedFrame(r, t) for r, t in (frames or {}).items()), mask),
         left_out={noun: count for noun, count in left_out.items() if count},
     )
     return map_text(view, cleaned)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from analyzer.core.coverage import Coverage
 from analyzer.core.errors import InputError, NothingToCheckError
+from analyzer.wire.cited import cited_frames
 from analyzer.wire.coverage import CaptureTotals, coverage
 from analyzer.wire.inputs import resolve
 from analyzer.wire.packets import ReadState, read_frames
@@ -74,17 +75,22 @@ class Capture:
         self.survey, self.states = self._survey()
         self.chosen = self._choose()
         self.frames = sum(self.survey.connections[n].frames for n in self.chosen)
+        self.tasks: list[ShardTask] = []
         self.totals = CaptureTotals(
             self.files, self.states, self.survey, self.chosen, filtered=self._filtered()
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Operations in stream order (EVENT_SCHEMA)."""
-        tasks = self._tasks()
+        self.tasks = tasks = self._tasks()
         if len(tasks) == 1:
             yield from self._alone(tasks[0])
         else:
             yield from self._together(tasks)
+
+    def cited(self, references: Iterable[str]) -> dict[str, str]:
+        """`file#frame` → what the frame holds, in words."""
+        return cited_frames(references, self.tasks, self.scratch)
 
     @property
     def coverage(self) -> Coverage:

@@ -17,10 +17,11 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
+from analyzer.core.nfs4 import operation_name, status_name
 from analyzer.wire.link import RAW_IP
 from analyzer.wire.protocols import nfs4
 from analyzer.wire.protocols.nfs4 import FIELDS, Message, Part, Step
-from analyzer.wire.side import Side, Vocabulary
+from analyzer.wire.side import Side, Vocabulary, readable
 from analyzer.wire.tshark import Order, Tshark, options
 from analyzer.wire.values import CALLBACK, TEXT, targets
 
@@ -115,6 +116,28 @@ def run_child(
         yield record["number"], record["layers"]
 
 
+def summary(deep: DeepMessage) -> str:
+    """One line for people: call or reply, then each operation with its status and values."""
+    parts = []
+    for step, cells in zip(deep.message.steps, deep.values, strict=True):
+        said = [operation_name(step.number, deep.message.callback)]
+        if not deep.message.call:
+            said.append(status_name(step.status))
+        said += [f"{n}={','.join(_shown(n, v))}" for n, v in cells.items() if n not in _QUIET]
+        parts.append(" ".join(said))
+    kind = "call" if deep.message.call else "reply"
+    return f"{kind} xid 0x{deep.xid:08x}: {'; '.join(parts) or 'no operations'}"
+
+
+_QUIET: Final = frozenset({"session", "seq", "slot", "target", "stateid_seq", "data", "handle"})
+
+
+def _shown(name: str, values: list[str]) -> list[str]:
+    if name in ("open_owner", "lock_owner", "identity"):
+        return [readable(v) for v in values]
+    return values
+
+
 # --- from trees to messages ----------------------------------------------------------------------
 
 
@@ -138,12 +161,16 @@ def _message(place: int, outer: dict[str, Any], inner: dict[str, Any]) -> DeepMe
     numbers, trees, callback = _operations(inner)
     if trees is None:
         return None
+    # tshark 4.0 hangs the sequence id of LOCKU on the COMPOUND instead of on the operation
+    stray = [str(v) for v in _listed(inner.get("nfs.seqid", []))] if call else []
     status = inner.get("nfs.nfsstat4")
     whole = -1 if call or status is None else int(_first(status), 0)
     steps, values = [], []
     for number, tree in zip(numbers, trees, strict=True):
         cells: dict[str, list[str]] = {}
         _collect(tree, cells)
+        if stray and call and not callback and number == nfs4.LOCKU and "seq" not in cells:
+            cells["seq"] = [stray.pop(0)]
         codes = [int(c, 0) for c in cells.get("status", [])]
         code = -1 if call or not codes else codes[0]
         allowed = nfs4.expected(number, call, callback, code)

@@ -18,20 +18,11 @@ from analyzer.core.operations import operations
 from analyzer.core.schema import EVENT_SCHEMA
 from analyzer.wire.packets import Int64s
 from analyzer.wire.rows import ROOT_HANDLE
+from analyzer.wire.side import readable
 
 #: Known handles and names are forgotten, oldest first, past this many.
 MAX_KNOWN: Final = 400_000
 _NO_CLIENT: Final = "0x0000000000000000"
-
-
-def readable(octets: str) -> str:
-    """Hexadecimal bytes of an identity → text where it is text, else `hex:...`."""
-    try:
-        text = bytes.fromhex(octets.removesuffix("…")).decode()
-    except ValueError:
-        return f"hex:{octets}"
-    text = " ".join(text.replace("\0", " ").split())
-    return text if text and text.isprintable() else f"hex:{octets}"
 
 
 class Codes:
@@ -161,6 +152,8 @@ class Resolver:
         found, inverse = _combinations(endpoint.codes, session.codes, clientid.codes, identity.codes)
         clients: list[str | None] = []
         ids: list[str | None] = []
+        # a session from before the capture, or one that the server doesn't know either
+        strangers: list[str | None] = []
         for server, s, c, i in found:
             name, own = endpoint.words[server], session.word(s)
             told = clientid.word(c)
@@ -173,15 +166,23 @@ class Resolver:
             elif known is not None:
                 clients.append(self.identities.get((name, known), f"clientid {known}"))
             else:
-                clients.append(f"session {own}" if own else None)
+                clients.append(None)
+            strangers.append(f"session {own}" if own else None)
         words: list[str | None] = [*clients]
         codes = inverse.copy()
         if None in clients:
-            codes = self._by_connection(words, codes, connection)
+            codes = self._by_connection(words, strangers, codes, connection)
         return {"client": _text(words, codes), "clientid": _text(ids, inverse)}
 
-    def _by_connection(self, words: list[str | None], codes: Int64s, connection: Int64s) -> Int64s:
-        """Rows that name no client belong to the client last named on their connection."""
+    def _by_connection(
+        self,
+        words: list[str | None],
+        strangers: list[str | None],
+        codes: Int64s,
+        connection: Int64s,
+    ) -> Int64s:
+        """Rows that name no client belong to the client last named on their connection; where none
+        ever was, to their session (which may have several connections), or else to the connection."""
         named = np.array([w is not None for w in words])[codes]
         order = np.argsort(connection, kind="stable")
         place = np.arange(len(order))
@@ -194,15 +195,17 @@ class Resolver:
         unknown = np.flatnonzero(~named)
         still = unknown[np.array([w is None for w in words])[filled[unknown]]]
         extra: dict[str, int] = {}
-        for number in np.unique(connection[still]).tolist():
-            word = self.on_connection.get(number, self.clients[number])
-            at = still[connection[still] == number]
-            filled[at] = extra.setdefault(word, len(words) + len(extra))
+        combos, which = _combinations(connection[still], codes[still])
+        chosen = []
+        for number, code in combos:
+            word = self.on_connection.get(number) or strangers[code] or self.clients[number]
+            chosen.append(extra.setdefault(word, len(words) + len(extra)))
+        filled[still] = np.array(chosen, dtype=np.int64)[which]
         words.extend(extra)
         finals = np.flatnonzero(np.append(begins[1:], True))
         for number, code in zip(group[finals].tolist(), filled[order][finals].tolist(), strict=True):
             word = words[code]
-            if word is not None:
+            if word is not None and code < len(strangers):
                 self.on_connection[number] = word
         return filled
 

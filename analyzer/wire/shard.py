@@ -225,7 +225,7 @@ class SecondDecoder:
             log, shift = joined_meta([self.before, meta]), len(self.before)
         chosen = context(log.connection, wanted + shift)
         places = [Place(*row) for row in zip(
-            *(getattr(log, n)[chosen].tolist() for n in _PLACE_FIELDS), strict=True
+            *(getattr(log, n)[chosen].tolist() for n in PLACE_FIELDS), strict=True
         )]  # fmt: skip
         keys = list(zip(meta.file[wanted].tolist(), meta.number[wanted].tolist(), strict=True))
         answers = decode(keys, places, self.task.files, self.task.tshark, self.task.order, self.scratch)
@@ -234,7 +234,7 @@ class SecondDecoder:
         }
 
 
-_PLACE_FIELDS: Final = ("file", "number", "time_ns", "connection", "offset", "captured", "length")
+PLACE_FIELDS: Final = ("file", "number", "time_ns", "connection", "offset", "captured", "length")
 
 
 def context(connection: Int64s, wanted: Int64s) -> Int64s:

@@ -106,3 +106,13 @@ def integers(values: Int64s, kind: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(kind):
         return pa.array(values == 1, mask=missing)
     return pa.array(np.where(missing, 0, values), mask=missing).cast(kind, safe=False)
+
+
+def readable(octets: str) -> str:
+    """Hexadecimal bytes of an identity → text where it is text, else `hex:...`."""
+    try:
+        text = bytes.fromhex(octets.removesuffix("…")).decode()
+    except ValueError:
+        return f"hex:{octets}"
+    text = " ".join(text.replace("\0", " ").split())
+    return text if text and text.isprintable() else f"hex:{octets}"
