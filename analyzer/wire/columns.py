@@ -23,16 +23,22 @@ FRAME_FIELDS: Final = {
     "fragment": "rpc.fraglen",
     "service": "rpc.authgss.service",
 }
-FIELDS: Final = {**FRAME_FIELDS, **nfs4.FIELDS}
+#: Column → the tshark fields in it, in order.
+COLUMNS: Final = {name: (field,) for name, field in FRAME_FIELDS.items()} | {
+    column: tuple(nfs4.FIELDS[name] for name in names) for column, names in nfs4.COLUMNS.items()
+}
+#: Every field that tshark is asked for.
+FIELDS: Final = tuple(field for fields in COLUMNS.values() for field in fields)
+_SHARED: Final = tuple(column for column, fields in COLUMNS.items() if len(fields) > 1)
 ELLIPSIS: Final = "…"
 
-_READ = csv.ReadOptions(column_names=list(FIELDS), use_threads=False, block_size=1 << 30)
-_CONVERT = csv.ConvertOptions(column_types=dict.fromkeys(FIELDS, pa.string()), strings_can_be_null=False)
+_READ = csv.ReadOptions(column_names=list(COLUMNS), use_threads=False, block_size=1 << 30)
+_CONVERT = csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.string()), strings_can_be_null=False)
 
 
 def column_format() -> str:
     """The value of tshark's preference `gui.column.format` (U: values, not their names)."""
-    return ",".join(f'"{name}","%Cus:{field}:0:U"' for name, field in FIELDS.items())
+    return ",".join(f'"{n}","%Cus:{" or ".join(fields)}:0:U"' for n, fields in COLUMNS.items())
 
 
 def parse(text: bytes) -> tuple[dict[str, pa.StringArray], int]:
@@ -58,7 +64,11 @@ def parse(text: bytes) -> tuple[dict[str, pa.StringArray], int]:
         # not UTF-8 somewhere: replace what isn't, at the price of a copy
         clean = text.decode("utf-8", "replace").encode()
         table = csv.read_csv(io.BytesIO(clean), _READ, options, _CONVERT)
-    return {name: table.column(name).combine_chunks() for name in FIELDS}, broken
+    found = {name: table.column(name).combine_chunks() for name in COLUMNS}
+    for name in _SHARED:
+        # tshark 4.0 may print an empty value between two fields of a column
+        found[name] = pc.replace_substring(found[name], ",,", ",")
+    return found, broken
 
 
 def whole_numbers(values: pa.StringArray) -> pa.Int64Array:

@@ -402,9 +402,7 @@ class Decoder:
 
 def _clipped(values: dict[str, pa.StringArray]) -> Int64s:
     """Rows with an owner or an identity of which a column shows only the beginning."""
-    found = np.zeros(len(values["types"]), dtype=bool)
-    for name in ("open_owner", "lock_owner", "identity"):
-        found |= pc.match_substring(values[name], col.ELLIPSIS).to_numpy(zero_copy_only=False)
+    found = pc.match_substring(values["owners"], col.ELLIPSIS).to_numpy(zero_copy_only=False)
     data = pc.match_substring(values["data"], col.ELLIPSIS)
     exchange = pc.equal(values["ops"], str(nfs4.EXCHANGE_ID))
     found |= pc.and_(data, exchange).to_numpy(zero_copy_only=False)

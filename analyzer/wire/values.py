@@ -14,8 +14,8 @@ from analyzer.wire.protocols import nfs4
 from analyzer.wire.protocols.nfs4 import Message, Part, Step
 from analyzer.wire.side import Side, Vocabulary
 
-#: Fields whose values are counted and handed out.
-VALUES: Final = tuple(n for n in nfs4.FIELDS if n not in {"ops", "callbacks", "counts", "status", "minor"})
+#: Columns whose values are counted and handed out.
+VALUES: Final = tuple(n for n in nfs4.COLUMNS if n not in {"ops", "callbacks", "counts", "status", "minor"})
 #: Columns of a `Side` that hold words of the vocabulary.
 TEXT: Final = frozenset({
     "fh", "stateid", "session", "owner", "clientid", "identity", "name", "new_name", "value",
@@ -125,21 +125,25 @@ class GroupValues:
         for message in messages:
             for step in message.steps:
                 for part in step.parts:
-                    reach = part.first + part.count
-                    self.totals[part.name] = max(self.totals.get(part.name, 0), reach)
-        self._numbers: dict[tuple[str, int], Int64s] = {}
+                    column, reach = nfs4.COLUMN_OF[part.name], part.first + part.count
+                    self.totals[column] = max(self.totals.get(column, 0), reach)
+
+    def _cells(self, name: str, index: int) -> pa.StringArray:
+        column = nfs4.COLUMN_OF[name]
+        return col.nth(self.cells[column], self.totals[column], index)
 
     def text(self, name: str, index: int) -> pa.StringArray:
-        """The `index`-th value of a text field in each frame."""
-        values = col.nth(self.cells[name], self.totals[name], index)
+        """The `index`-th value of a text field's column in each frame."""
+        values = self._cells(name, index)
         if name == "handle":
-            hashes = col.nth(self.cells["hash"], self.totals["hash"], index)
+            # every handle has its hash, in the second half of the column
+            hashes = self._cells("hash", self.totals["handles"] // 2 + index)
             return pc.binary_join_element_wise(values, hashes, "/")
         return values
 
     def number(self, name: str, index: int) -> Int64s:
-        """The `index`-th value of an integer field in each frame."""
-        values = col.whole_numbers(col.nth(self.cells[name], self.totals[name], index))
+        """The `index`-th value of an integer field's column in each frame."""
+        values = col.whole_numbers(self._cells(name, index))
         found: Int64s = values.fill_null(0).to_numpy(zero_copy_only=False)
         return found
 

@@ -8,7 +8,7 @@ don't add up the frame is *ambiguous* and the second decoder, which sees the tre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from analyzer.core.nfs4 import STATUS_CODES
@@ -59,12 +59,32 @@ FIELDS: Final = {
     "max_write": "nfs.fattr4.maxwrite",
 }
 
+#: Fields that share one of tshark's columns (each column costs time on every frame, empty or not). A
+#: column holds all values of its first field, then all of the second, ...: the grammar knows how many.
+_TOGETHER: Final = {
+    "handles": ("handle", "hash"),
+    "stateids": ("stateid", "stateid_seq"),
+    "sessions": ("session", "seq"),
+    "slots": ("slot", "target", "flags"),
+    "ranges": ("offset", "length", "count", "stable", "verifier"),
+    "locks": ("lock_type", "reclaim", "lock_seq"),
+    "owners": ("clientid", "open_owner", "lock_owner", "identity"),
+    "opens": ("access", "deny", "open_type", "rflags"),
+    "limits": ("max_slots", "one_fs"),
+    "sizes": ("max_read", "max_write"),
+}
+#: Column → its fields, for all columns.
+COLUMNS: Final[dict[str, tuple[str, ...]]] = _TOGETHER | {
+    name: (name,) for name in FIELDS if all(name not in fields for fields in _TOGETHER.values())
+}
+COLUMN_OF: Final = {name: column for column, fields in COLUMNS.items() for name in fields}
+
 #: Attribute values come where a bitmap says so; they are given to the only operation that can hold them.
 FLOATING: Final = frozenset({"lease", "size", "max_read", "max_write"})
 #: Fields that decide what follows them; part of a frame's shape.
 SHAPING: Final = ("claim", "create_mode", "new_owner", "delegation")
-#: Free text and bytes: a comma in them is no separator where one value is due.
-TEXT_FIELDS: Final = frozenset({"name"})
+#: Columns whose values are not counted: attributes, and bytes that may be a WRITE's.
+_FREE: Final = frozenset({"lease", "size", "sizes", "data"})
 
 OPEN, LOCK, LOCKT, LOCKU, CLOSE, COMMIT, CREATE = 18, 12, 13, 14, 4, 5, 6
 LOOKUP, LOOKUPP, GETFH, PUTFH, PUTROOTFH, PUTPUBFH = 15, 16, 10, 22, 24, 23
@@ -144,7 +164,7 @@ _ATTRIBUTES: Final = frozenset({GETATTR, READDIR, SETATTR, OPEN, CREATE, VERIFY,
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`count` values of a field, from the `first` one on, belong to one operation."""
+    """`count` values of a field, from the `first` one of its column on, belong to one operation."""
 
     name: str
     first: int
@@ -229,7 +249,7 @@ class Shape:
     callbacks: tuple[int, ...]
     status: tuple[int, ...]
     shaping: dict[str, tuple[int, ...]]
-    values: dict[str, int]  # field → how many values
+    values: dict[str, int]  # column → how many values
 
 
 class Ambiguous(Exception):
@@ -319,7 +339,7 @@ def _call(cursor: _Cursor, number: int, callback: bool) -> Step:
             names += ["seq", "clientid", "lock_owner"]
         return Step(number, (*parts, *(cursor.take(n, 1) for n in names)))
     if number == TEST_STATEID:
-        left = cursor.shape.values["stateid"] - cursor.used.get("stateid", 0)
+        left = cursor.shape.values["stateids"] // 2 - cursor.used.get("stateid", 0)
         return _step(cursor, number, (("stateid", left), ("stateid_seq", left)))
     return _step(cursor, number, _CALL.get(number, ()))
 
@@ -379,27 +399,44 @@ def _step(cursor: _Cursor, number: int, spec: tuple[tuple[str, int], ...]) -> St
 
 def _floating(cursor: _Cursor, shape: Shape, messages: list[Message]) -> tuple[Message, ...]:
     """Check that every value was taken; give attribute values to the operation that must hold them."""
-    for name, present in shape.values.items():
-        taken = cursor.used.get(name, 0)
-        if name in FLOATING or name == "data" or (cursor.readdir and name in ("handle", "hash")):
-            continue
-        if taken != present and not (name in TEXT_FIELDS and taken == 1):
-            raise Ambiguous(name)
-    floating = [name for name in FLOATING if shape.values.get(name)]
+    for column, present in shape.values.items():
+        taken = sum(cursor.used.get(name, 0) for name in COLUMNS[column])
+        free = column in _FREE or (column == "handles" and cursor.readdir)
+        if taken != present and not free and not (column == "name" and taken == 1):
+            raise Ambiguous(column)
+    # attributes that came together are told apart, and whose they are is known
+    floating = [name for name in FLOATING if shape.values[COLUMN_OF[name]] == len(COLUMNS[COLUMN_OF[name]])]
     holders = [
         (m, s) for m, message in enumerate(messages) for s, step in enumerate(message.steps)
         if step.number in _ATTRIBUTES and not message.callback
     ]  # fmt: skip
-    if not floating or len(holders) != 1 or any(shape.values[name] != 1 for name in floating):
-        return tuple(messages)
-    m, s = holders[0]
-    message = messages[m]
-    step = message.steps[s]
-    parts = (*step.parts, *(Part(name, 0, 1) for name in floating))
-    steps = list(message.steps)
-    steps[s] = Step(step.number, parts, step.status, step.results)
-    messages[m] = Message(message.place, message.call, message.callback, tuple(steps), message.status)
-    return tuple(messages)
+    for m, s in holders if len(holders) == 1 else ():
+        message, step = messages[m], messages[m].steps[s]
+        parts = (*step.parts, *(Part(name, 0, 1) for name in floating))
+        steps = list(message.steps)
+        steps[s] = replace(step, parts=parts)
+        messages[m] = replace(message, steps=tuple(steps))
+    return _placed(cursor, messages, set(floating))
+
+
+def _placed(cursor: _Cursor, messages: list[Message], floating: set[str]) -> tuple[Message, ...]:
+    """Count the places of values from the beginning of their columns, not of their fields."""
+    before: dict[str, int] = {}
+    for fields in COLUMNS.values():
+        total = 0
+        for name in fields:
+            before[name] = total
+            total += 1 if name in floating else cursor.used.get(name, 0)
+    return tuple(
+        replace(
+            message,
+            steps=tuple(
+                replace(step, parts=tuple(replace(p, first=p.first + before[p.name]) for p in step.parts))
+                for step in message.steps
+            ),
+        )
+        for message in messages
+    )
 
 
 def handles(steps: tuple[Step, ...]) -> Handles:
