@@ -51,6 +51,7 @@ class Lost:
     lost_ns: int
     next_client: str | None
     at: str
+    next_ns: int | None = None
     reported: bool = False
 
     @property
@@ -135,6 +136,7 @@ def lost_row(place: Place, lost: Lost, cause: str, at: str) -> LockLost | None:
         lost_ns=lost.lost_ns,
         next_client=lost.next_client,
         evidence=tuple(dict.fromkeys((grant.at, lost.at, at))),
+        next_ns=lost.next_ns,
     )
 
 

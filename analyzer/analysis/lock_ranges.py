@@ -46,7 +46,7 @@ class Grant:
     `inferred`: only a DENIED told of it, and it stood at `grant_hi`. `doubt`: why it may be gone, since
     `doubt_ns`, although no call gave it back (restart, expired). `overtaken`: the server granted a
     conflicting range while this one seemed to stand. `reclaimed`: got back in a grace period. `waits`,
-    `overlaps` and `trespasses` belong to the lock table: what to look at when this grant ends."""
+    `overlaps`, `trespasses` and `refusals` belong to the lock table: what to look at when it ends."""
 
     owner: Owner
     start: int
@@ -67,6 +67,7 @@ class Grant:
     waits: list[Any] = field(default_factory=list)
     overlaps: list[Any] = field(default_factory=list)
     trespasses: list[Any] = field(default_factory=list)
+    refusals: list[Any] = field(default_factory=list)
 
     def suspect(self, why: str, when: int) -> None:
         """It may be gone since that time; the first reason counts."""

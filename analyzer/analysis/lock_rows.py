@@ -71,19 +71,20 @@ class LockRows:
             before = wait.granted_ns is None or op.start_lo <= wait.granted_ns
             if same_file and before and wait.asked_ns < op.start_lo:
                 wait.notified = True
+                wait.notified_ns = max(wait.notified_ns, op.start_lo)
 
-    def flush(self, now: int | None) -> None:
-        """Write the waits that were over long enough before `now` (all of them if None)."""
+    def flush(self, now: int, everything: bool = False) -> None:
+        """Write the waits that were over long enough before `now` (or all of them: the input ended)."""
         kept: deque[Wait] = deque()
         for wait in self._over:
             over_ns = wait.last_ns if wait.granted_ns is None else wait.granted_ns
-            if now is not None and over_ns > now - _KEPT_BACK:
+            if not everything and over_ns > now - _KEPT_BACK:
                 kept.append(wait)
             else:
-                self._write(wait)
+                self._write(wait, now)
         self._over = kept
 
-    def _write(self, wait: Wait) -> None:
+    def _write(self, wait: Wait, now: int) -> None:
         until = wait.last_ns if wait.granted_ns is None else wait.granted_ns
         hold, queue, backoff, released = split(wait, until)
         release = next((g.at_end for g in wait.blockers if wait.names(g) and g.at_end), None)
@@ -118,6 +119,7 @@ class LockRows:
                 bypassed=wait.bypassed,
                 gaps_ns=tuple(wait.gaps),
                 protocol=wait.protocol,
+                gave_up_by_ns=wait.gave_up_by(now),
             )
         )
 
@@ -187,10 +189,11 @@ class LockRows:
         for circle in self._circles.values():
             begin, until, at_end = circle.window(input_end)
             if until > begin:
-                self._tables.of(LockCycle).append(_cycle_row(circle, begin, until, at_end))
+                gave_up = any(w.gave_up_by(input_end) for w in circle.waits)
+                self._tables.of(LockCycle).append(_cycle_row(circle, begin, until, at_end, gave_up))
 
 
-def _cycle_row(circle: Circle, begin: int, until: int, at_end: bool) -> LockCycle:
+def _cycle_row(circle: Circle, begin: int, until: int, at_end: bool, gave_up: bool) -> LockCycle:
     proof = dict.fromkeys(
         p for w, g in zip(circle.waits, circle.edges, strict=True) for p in (w.at_first, g.at)
     )
@@ -205,6 +208,7 @@ def _cycle_row(circle: Circle, begin: int, until: int, at_end: bool) -> LockCycl
         resolved=any(w.granted_ns is not None for w in circle.waits),
         at_end=at_end,
         evidence=tuple(proof),
+        gave_up=gave_up,
     )
 
 

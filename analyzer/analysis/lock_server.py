@@ -99,9 +99,10 @@ class ServerLocks:
         wait = table.deny(op, want, holder)
         if holder is not None and holder.client == want.owner.client:
             known = holder.name is not None and want.owner.name is not None
-            if holder is want.owner or known:
-                reason = "same owner" if holder is want.owner else "own client"
-                self._rows.refused(op, table.place, want, reason)
+            if holder is want.owner:
+                self._rows.refused(op, table.place, want, "same owner")
+            elif known:
+                table.denied_by_own(op, want, holder)
         self._rows.look_for_circle(wait)
 
     def _tried(self, op: Operation, want: Want) -> None:
@@ -347,7 +348,7 @@ class ServerLocks:
         """The input ended."""
         for table in self.tables.values():
             table.finish(input_end)
-        self._rows.flush(None)
+        self._rows.flush(input_end, everything=True)
         for table in self.tables.values():
             self._rows.table_done(table)
         protocol = self._protocol or "nfs4.1"

@@ -36,6 +36,10 @@ MAX_GRANTS = 1_024
 MAX_WAITS = 1_024
 _MAX_LOST = 64
 _MAX_OVERLAPS = 64
+_MAX_REFUSALS = 16
+#: A kernel lets its next process ask before the unlock of the one before is out: calls that close say
+#: nothing.
+_RACE_NS = 100_000_000
 
 
 class Want(NamedTuple):
@@ -71,6 +75,9 @@ class Sink(Protocol):
 
     def finished(self, wait: Wait) -> None:
         """A wait is over and everything about it is known."""
+
+    def refused(self, op: Operation, place: Place, want: Want, reason: str) -> None:
+        """A LOCK that was refused for a reason of its own."""
 
 
 class LockTable:
@@ -192,7 +199,7 @@ class LockTable:
         for old in self.ranges.conflicts(*want):
             if old.doubt or old.inferred:
                 if old.doubt:
-                    self._remember(Lost(old, op.end_hi, want.owner.client, at))
+                    self._remember(Lost(old, op.end_hi, want.owner.client, at, op.end_hi))
                 self._end(old, want.start, want.stop, End(old.doubt or "unlock", op.end_hi, None, at))
             else:
                 old.overtaken = True
@@ -209,9 +216,9 @@ class LockTable:
 
     def lose(self, grant: Grant, op: Operation, ended: str, cause: str) -> None:
         """The server said, or its client's recovery shows, that this lock is gone."""
-        following = next((o.newer.owner.client for o in grant.overlaps), None)
+        newer = next((o.newer for o in grant.overlaps), None)
         when, at = op.end_hi, op.at_return or op.at_call
-        lost = Lost(grant, when, following, at)
+        lost = Lost(grant, when, newer and newer.owner.client, at, newer and newer.grant_hi)
         self._remember(lost)
         self.report_lost(lost, cause, op)
         self._end(grant, 0, EOF, End(ended, when, None, at))
@@ -244,6 +251,9 @@ class LockTable:
         for trespass in grant.trespasses:
             if end.low is not None and (end.ended in GIVEN_BACK or end.ended == "close"):
                 self._write(confirmed(self.place, trespass, grant, end.low))
+        for op, want in grant.refusals:
+            if end.low is None or end.ended not in GIVEN_BACK or end.low > op.start_lo + _RACE_NS:
+                self._sink.refused(op, self.place, want, "own client")
         for wait in grant.waits:
             if wait.granted_ns is not None and wait.settled():
                 self._sink.finished(wait)
@@ -312,6 +322,14 @@ class LockTable:
             if wait not in grant.waits and (not doubtful or wait.names(grant)):
                 wait.behind(grant)
         return wait
+
+    def denied_by_own(self, op: Operation, want: Want, holder: Owner) -> None:
+        """A DENIED by another owner of the asking client. It is told when that lock ends: only then is
+        it known whether the two calls merely raced."""
+        for grant in self.ranges.of(holder, want.start, want.stop)[:1]:
+            late = grant.inferred or op.start_lo > grant.grant_hi + _RACE_NS
+            if late and len(grant.refusals) < _MAX_REFUSALS:
+                grant.refusals.append((op, want))
 
     def _open(self, op: Operation, want: Want, holder: Owner | None) -> Wait:
         if len(self.waits) >= MAX_WAITS:

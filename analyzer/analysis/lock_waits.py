@@ -15,6 +15,8 @@ LONGEST_GAP_BLOCKING = 65 * SECOND
 LONGEST_GAP_POLLING = 10 * SECOND
 #: How long after its last call a blocked client is taken to wait still (its longest pause is 30 s).
 LONGEST_PAUSE = 30 * SECOND
+#: A waiter that was told by CB_NOTIFY_LOCK and doesn't ask within this time has given up.
+LONGEST_ANSWER = SECOND // 5
 _MAX_GAPS = 16
 _MAX_BLOCKERS = 256
 _MAX_WAITS = 64
@@ -47,6 +49,7 @@ class Wait:
     blockers: list[Grant] = field(default_factory=list)
     bypassed: int = 0
     notified: bool = False
+    notified_ns: int = 0
     granted_lo: int | None = None
     granted_ns: int | None = None
     at_granted: str | None = None
@@ -68,6 +71,11 @@ class Wait:
         """Whether a call at that time begins another wait."""
         longest = LONGEST_GAP_BLOCKING if self.blocking else LONGEST_GAP_POLLING
         return call_ns - self.last_call_ns > longest
+
+    def gave_up_by(self, now: int) -> int | None:
+        """When it had surely given up: it was told that the lock was free and never asked again."""
+        told = self.blocking and self.granted_ns is None and self.notified_ns > self.last_call_ns
+        return self.notified_ns if told and now - self.notified_ns >= LONGEST_ANSWER else None
 
     def blocked_by(self, grant: Grant) -> bool:
         """Whether this grant forbids the lock."""
@@ -160,12 +168,16 @@ class Circle:
     def window(self, input_end: int) -> tuple[int, int, bool]:
         """`(from, until, at_end)`: when all of it surely stood at once (empty if until <= from).
 
-        A wait surely stood from its first DENIED to its last call, or to the call that was granted.
+        A wait surely stood from its first DENIED to its last call, or to the call that was granted. One
+        that its client gave up stood until then at most.
         With `at_end` no call came after the circle closed, the clients had not yet had to ask again,
         and the input ended on it."""
         begin = max(max(w.denied_ns, g.grant_hi) for w, g in zip(self.waits, self.edges, strict=True))
         freed = [g.release_lo for g in self.edges if g.release_lo is not None]
-        asked = [w.last_call_ns if w.granted_lo is None else w.granted_lo for w in self.waits]
+        asked = [
+            (w.gave_up_by(input_end) or w.last_call_ns) if w.granted_lo is None else w.granted_lo
+            for w in self.waits
+        ]
         until = min(freed + asked)
         quiet = all(
             w.granted_lo is None and w.last_call_ns + LONGEST_PAUSE >= input_end for w in self.waits

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analyzer.analysis.locks import LockWait
+from analyzer.analysis.words import duration
 from analyzer.core.finding import Subject
 
 NS = 1_000_000_000
@@ -29,8 +30,9 @@ def range_words(offset: int, length: int) -> str:
 
 
 def seconds(ns: int) -> str:
-    """`5501000000` → "5.50 s", also for less than a second ("0.04 s"), so that sums can be compared."""
-    return f"{ns / NS:.2f} s"
+    """`5501000000` → "5.50 s", also for less than a second ("0.04 s"), so that sums can be compared;
+    what would be "0.00 s" comes in smaller units."""
+    return f"{ns / NS:.2f} s" if ns >= NS // 200 or not ns else duration(ns)
 
 
 def holder_words(wait: LockWait, client: str) -> str:

@@ -47,7 +47,11 @@ class LockWait:
     Where the release was never seen (`released_ns` None) the time up to the grant counts as hold.
     `holder_clientid` is the client id in the first DENIED (0x0: a holder outside NFSv4). `bypassed`
     counts grants of the range to others that asked later. `gaps_ns` are the times between the calls,
-    the first 16. `seen_grant` tells whether the holder's own LOCK is in the input."""
+    the first 16.
+
+    `gave_up_by_ns`: the client was told by CB_NOTIFY_LOCK at that time that the lock was free, and never
+    asked again: it had given up at some time since its last call (a signal, a time-out). None if it
+    didn't, or nobody told it."""
 
     endpoint: str
     client: str
@@ -74,6 +78,7 @@ class LockWait:
     bypassed: int = 0
     gaps_ns: tuple[int, ...] = ()
     protocol: str = "nfs4.1"
+    gave_up_by_ns: int | None = None
 
     @property
     def wait_ns(self) -> int:
@@ -146,7 +151,8 @@ class LockLost:
 
     `cause` is the status that said so (NO_GRACE, RECLAIM_BAD, RECLAIM_CONFLICT, EXPIRED, BAD_STATEID,
     ADMIN_REVOKED, BADSESSION, ...) or "not reclaimed" (RECLAIM_COMPLETE came without it).
-    `held_since_ns` is None if the grant isn't in the input; `next_client` got the range meanwhile."""
+    `held_since_ns` is None if the grant isn't in the input; `next_client` got the range meanwhile, at
+    `next_ns`; `lost_ns` is when the loser could know."""
 
     endpoint: str
     client: str
@@ -161,6 +167,7 @@ class LockLost:
     lost_ns: int
     next_client: str | None
     evidence: tuple[str, ...]
+    next_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +224,8 @@ class LockCycle:
     `same_owners`: each holder is the very lock owner that waited for the next (a real deadlock);
     otherwise only the clients match, which may be different processes. From `from_ns` to `until_ns` all
     of it stood at once; `resolved`: at least one of the waits was granted later. `at_end`: the circle
-    still stood when the input ended and `until_ns` is that end."""
+    still stood when the input ended and `until_ns` is that end. `gave_up`: one of the waits ended because
+    its client gave up; the circle then stood until `until_ns` at most."""
 
     endpoint: str
     clients: tuple[str, ...]
@@ -229,3 +237,4 @@ class LockCycle:
     resolved: bool
     at_end: bool
     evidence: tuple[str, ...]
+    gave_up: bool = False

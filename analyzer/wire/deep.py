@@ -129,6 +129,7 @@ def summary(deep: DeepMessage) -> str:
     return f"{kind} xid 0x{deep.xid:08x}: {'; '.join(parts) or 'no operations'}"
 
 
+NFS_PROGRAM: Final = "100003"
 _QUIET: Final = frozenset({"session", "seq", "slot", "target", "stateid_seq", "data", "handle"})
 
 
@@ -144,8 +145,8 @@ def _shown(name: str, values: list[str]) -> list[str]:
 def _messages(layers: list[tuple[str, dict[str, Any]]]) -> list[DeepMessage] | None:
     """One message per RPC layer; None where the layers don't fit together."""
     rpc = [fields for name, fields in layers if name == "rpc" and "rpc.xid" in fields]
-    nfs = [fields for name, fields in layers if name != "rpc"]
-    if len(rpc) != len(nfs):
+    nfs = _in_order(rpc, layers)
+    if nfs is None:
         return None
     found = []
     for place, (outer, inner) in enumerate(zip(rpc, nfs, strict=True)):
@@ -154,6 +155,25 @@ def _messages(layers: list[tuple[str, dict[str, Any]]]) -> list[DeepMessage] | N
             return None
         found.append(message)
     return found
+
+
+def _in_order(
+    rpc: list[dict[str, Any]], layers: list[tuple[str, dict[str, Any]]]
+) -> list[dict[str, Any]] | None:
+    """The NFS layer of each RPC layer. Layers of one name come together, so that where a frame holds a
+    callback's reply beside a call of the client's own, only the program number tells which is whose."""
+    names = [name for name, _ in layers if name != "rpc"]
+    if len(names) != len(rpc):
+        return None
+    if len(set(names)) > 1:
+        own = sum(str(fields.get("rpc.program")) == NFS_PROGRAM for fields in rpc)
+        if own != names.count("nfs") or any("rpc.program" not in fields for fields in rpc):
+            return None
+        names = ["nfs" if str(fields["rpc.program"]) == NFS_PROGRAM else "nfs.cb" for fields in rpc]
+    waiting: dict[str, Iterator[dict[str, Any]]] = {
+        name: iter([fields for other, fields in layers if other == name]) for name in set(names)
+    }
+    return [next(waiting[name]) for name in names]
 
 
 def _message(place: int, outer: dict[str, Any], inner: dict[str, Any]) -> DeepMessage | None:

@@ -6,6 +6,9 @@ and client disagree on who the owner is or what was unlocked. A conflict between
 client is settled inside its kernel; if one reaches the server, the two came by different ways: flock(2)
 against fcntl(2) on one file, two mounts of one export, or an unlock that the server never saw.
 
+A DENIED within 0.1 s of the other owner's own LOCK or LOCKU is left out: a kernel lets the next process
+ask before the unlock of the one before is out.
+
 When it is wrong: user-space clients, gateways and re-exports use many owners under one client id and
 leave all conflicts to the server: that is plain contention between two of their users.
 """
@@ -83,6 +86,18 @@ RULE = Rule(
         """,
     ),
     good=(
+        # the holder's LOCKU was on its way: the kernel had let the next process ask
+        """
+        0..0.1 A lock f 0+10 read owner=a new_stateid=sa
+        1..1.02 A lock f 5+10 write owner=a2 -> DENIED holder_clientid=A holder_owner=a
+        1.01..1.03 A unlock f 0+10 stateid=sa
+        1.04..1.05 A lock f 5+10 write owner=a2 new_stateid=sa2
+        """,
+        # both asked at once
+        """
+        0..0.01 A lock f 0+10 read owner=a new_stateid=sa
+        0.005..0.02 A lock f 5+10 write owner=a2 -> DENIED holder_clientid=A holder_owner=a
+        """,
         """
         0..0.1 A lock f 0+10 write owner=a new_stateid=sa
         1..1.1 B lock f 5+10 write owner=a -> DENIED holder_clientid=A holder_owner=a

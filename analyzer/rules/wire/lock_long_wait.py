@@ -32,12 +32,21 @@ from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
+#: A shorter back-off is the network's, and not worth a word.
+_TOLD_NS = NS // 200
+
+
 def check(case: Case) -> Iterator[Hit]:
     """One hit per file, waiter and holder; it tells of the longest wait."""
     labels = Labels.of(case)
     least = case.options["wait_ns"]
-    for wait, count, total in longest_by(w for w in case.rows(LockWait) if w.wait_ns >= least):
+    for wait, count, total in longest_by(w for w in case.rows(LockWait) if _lasted(w) >= least):
         yield _hit(wait, count, total, labels)
+
+
+def _lasted(wait: LockWait) -> int:
+    """How long it waited; where it gave up, at most."""
+    return wait.wait_ns if wait.gave_up_by_ns is None else wait.gave_up_by_ns - wait.asked_ns
 
 
 def _hit(wait: LockWait, count: int, total: int, labels: Labels) -> Hit:
@@ -45,11 +54,14 @@ def _hit(wait: LockWait, count: int, total: int, labels: Labels) -> Hit:
     name = file_name(wait.path, wait.object)
     lock = f"a {wait.lock_type} lock on {name} ({range_words(wait.offset, wait.length)})"
     end = "" if wait.granted_ns is not None else " and never got it in this capture"
+    waited = f"waited {seconds(wait.wait_ns)} for"
+    if wait.gave_up_by_ns is not None:
+        waited, end = "gave up waiting for", f" within {seconds(_lasted(wait))}"
     more = f"; it waited {times(count)}, {seconds(total)} in all" if count > 1 else ""
     holder = holder_words(wait, labels.client(wait.holder_client))
     return Hit(
         subject=file_subject(wait.endpoint, wait.object, wait.path),
-        message=f"{waiter} waited {seconds(wait.wait_ns)} for {lock}{end}: {_parts(wait, holder)}{more}",
+        message=f"{waiter} {waited} {lock}{end}: {_parts(wait, holder)}{more}",
         evidence=wait.evidence,
         when=(wait.asked_ns, wait.last_ns if wait.granted_ns is None else wait.granted_ns),
         explanation=_explanation(wait),
@@ -57,30 +69,33 @@ def _hit(wait: LockWait, count: int, total: int, labels: Labels) -> Hit:
             "waiter": wait.client,
             "holder": wait.holder_client or "",
             "holder_clientid": wait.holder_clientid or "",
-            "wait_ns": wait.wait_ns,
+            "wait_ns": _lasted(wait),
             "hold_ns": wait.hold_ns,
             "queue_ns": wait.queue_ns,
             "backoff_ns": wait.backoff_ns,
             "denials": wait.denials,
             "notified": int(wait.notified),
             "granted": int(wait.granted_ns is not None),
+            "gave_up": int(wait.gave_up_by_ns is not None),
             "waits": count,
             "total_wait_ns": total,
         },
-        severity=_severity(wait.wait_ns),
+        severity=_severity(_lasted(wait)),
         remedy=None if wait.backoff_ns <= wait.hold_ns + wait.queue_ns else POLL_REMEDY,
         complete=wait.granted_ns is not None and wait.released_ns is not None,
     )
 
 
 def _parts(wait: LockWait, holder: str) -> str:
+    if wait.gave_up_by_ns is not None:
+        return f"behind {holder}"
     parts = [f"{seconds(wait.hold_ns)} behind {holder}"]
     if wait.queue_ns:
         parts.append(f"{seconds(wait.queue_ns)} behind others that got the lock meanwhile")
     if wait.released_ns is None:
         parts[0] += " (its release was not seen)"
         return ", ".join(parts)
-    if wait.granted_ns is not None:
+    if wait.granted_ns is not None and wait.backoff_ns >= _TOLD_NS:
         parts.append(f"{seconds(wait.backoff_ns)} of its own back-off after the release")
     return ", ".join(parts)
 
@@ -89,6 +104,10 @@ def _explanation(wait: LockWait) -> str:
     told = "was told by CB_NOTIFY_LOCK" if wait.notified else "was not told that the lock was free"
     gaps = ", ".join(seconds(g) for g in wait.gaps_ns[:8])
     asked = f" It asked again after {gaps}." if gaps else ""
+    if not wait.blocking:
+        asked += " It tried without waiting (F_SETLK)."
+    if wait.gave_up_by_ns is not None:
+        asked += " It was told that the lock was free and did not ask: a signal or a time-out ended its wait."
     return f"{wait.denials} LOCK calls were DENIED; the waiter {told}.{asked}"
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import file_name, file_subject, range_words, seconds
 from analyzer.analysis.locks import LockLost
-from analyzer.analysis.words import counted
+from analyzer.analysis.words import counted, duration
 from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
@@ -39,7 +39,12 @@ def _hit(rows: list[LockLost], labels: Labels) -> Hit:
     # one that another client got meanwhile is the worst
     row = max(rows, key=lambda r: (r.next_client is not None, -r.lost_ns))
     name = file_name(row.path, row.object)
-    following = f"; {labels.client(row.next_client)} got the range meanwhile" if row.next_client else ""
+    following = ""
+    if row.next_client:
+        before = ""
+        if row.next_ns is not None and row.next_ns < row.lost_ns:
+            before = f", {duration(row.lost_ns - row.next_ns)} before"
+        following = f"; {labels.client(row.next_client)} got the range meanwhile{before}"
     more = f" and {counted(len(rows) - 1, 'more range')}" if len(rows) > 1 else ""
     held = ""
     if row.held_since_ns is not None and row.lost_ns > row.held_since_ns:
@@ -57,6 +62,7 @@ def _hit(rows: list[LockLost], labels: Labels) -> Hit:
             "owner": row.owner or "",
             "cause": row.cause,
             "next_client": row.next_client or "",
+            "both_held_ns": 0 if row.next_ns is None else max(0, row.lost_ns - row.next_ns),
             "locks": len(rows),
             "grant_seen": int(row.held_since_ns is not None),
         },

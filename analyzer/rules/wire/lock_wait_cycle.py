@@ -7,8 +7,9 @@ locks, and most NFS servers don't look for it: the processes wait until somebody
 When it is wrong: if each holder is the very lock owner that waits for the next one, it is certain that
 they block each other. Linux makes a lock owner per process and file, so that across files only the
 clients can be compared; different processes of one client may then hold and wait, which may resolve by
-itself: such a circle is reported only if it stood for `stood_ns` and no wait in it was granted, with
-lower confidence.
+itself. Such a circle is reported, with lower confidence, only if it stood for `stood_ns` and no wait in
+it was granted, or for `gave_up_ns` until a client gave up its wait (it was told that the lock was free
+and never asked again), as programs do that take a time-out for their way out of a deadlock.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def check(case: Case) -> Iterator[Hit]:
     labels = Labels.of(case)
     for cycle in case.rows(LockCycle):
         lasted = cycle.until_ns - cycle.from_ns
-        if cycle.same_owners or (not cycle.resolved and lasted >= case.options["stood_ns"]):
+        stood = not cycle.resolved and lasted >= case.options["stood_ns"]
+        gave_up = cycle.gave_up and lasted >= case.options["gave_up_ns"]
+        if cycle.same_owners or stood or gave_up:
             yield _hit(cycle, labels)
 
 
@@ -40,10 +43,13 @@ def _hit(cycle: LockCycle, labels: Labels) -> Hit:
     )
     lasted = cycle.until_ns - cycle.from_ns
     end = ", and still at the end of the capture" if cycle.at_end else ""
+    lasting = seconds(lasted)
+    if cycle.gave_up:
+        lasting, end = f"up to {lasting}", ", until one gave up"
     what = "lock owners" if cycle.same_owners else "clients"
     return Hit(
         subject=Subject("file", "|".join(sorted(cycle.ranges)), " and ".join(cycle.ranges)),
-        message=f"{len(names)} {what} block each other for {seconds(lasted)}{end}: {links}",
+        message=f"{len(names)} {what} block each other for {lasting}{end}: {links}",
         evidence=cycle.evidence,
         when=(cycle.from_ns, cycle.until_ns),
         explanation=(
@@ -56,6 +62,7 @@ def _hit(cycle: LockCycle, labels: Labels) -> Hit:
             "length": len(names),
             "stood_ns": lasted,
             "resolved": int(cycle.resolved),
+            "gave_up": int(cycle.gave_up),
             "same_owners": int(cycle.same_owners),
         },
         severity=Severity.HIGH if cycle.same_owners else Severity.MEDIUM,
@@ -93,8 +100,33 @@ RULE = Rule(
         31..31.1 A lock g 0+10 write blocking owner=a2 -> DENIED holder_clientid=B holder_owner=b1
         32..32.1 B lock f 0+10 write blocking owner=b2 -> DENIED holder_clientid=A holder_owner=a1
         """,
+        # across files: B gave up, let go of what it held, and didn't ask when told that f was free
+        """
+        0..0.1 A lock f 0+10 write owner=a1 new_stateid=sa
+        0..0.1 B lock g 0+10 write owner=b1 new_stateid=sb
+        1..1.1 A lock g 0+10 write blocking owner=a2 -> DENIED holder_clientid=B holder_owner=b1
+        2..2.1 B lock f 0+10 write blocking owner=b2 -> DENIED holder_clientid=A holder_owner=a1
+        6..6.1 B unlock g 0+10 stateid=sb
+        6.2..6.3 A lock g 0+10 write blocking owner=a2 new_stateid=sa2
+        6.4..6.5 A unlock f 0+10 stateid=sa
+        6.6..6.7 B notify_lock f callback op=CB_NOTIFY_LOCK
+        9..9.1 B close f
+        """,
     ),
     good=(
+        # across files, and B was granted what it waited for: it had not given up
+        """
+        0..0.1 A lock f 0+10 write owner=a1 new_stateid=sa
+        0..0.1 B lock g 0+10 write owner=b1 new_stateid=sb
+        1..1.1 A lock g 0+10 write blocking owner=a2 -> DENIED holder_clientid=B holder_owner=b1
+        2..2.1 B lock f 0+10 write blocking owner=b2 -> DENIED holder_clientid=A holder_owner=a1
+        6..6.1 B unlock g 0+10 stateid=sb
+        6.2..6.3 A lock g 0+10 write blocking owner=a2 new_stateid=sa2
+        6.4..6.5 A unlock f 0+10 stateid=sa
+        6.6..6.7 B notify_lock f callback op=CB_NOTIFY_LOCK
+        6.8..6.9 B lock f 0+10 write blocking owner=b2 new_stateid=sb2
+        9..9.1 B close f
+        """,
         # a chain, not a circle
         """
         0..0.1 A lock f 0+10 write owner=a new_stateid=sa
@@ -125,5 +157,5 @@ RULE = Rule(
         """,
     ),
     exercised_by=frozenset({"lock"}),
-    options={"stood_ns": 5 * NS},
+    options={"stood_ns": 5 * NS, "gave_up_ns": NS},
 )

@@ -1,0 +1,419 @@
+"""The clients' parts: each call is timed and written down by the client that made it.
+
+    python3 calls.py ROLE SCENARIO MOUNT SHARE
+
+Runs in a client node. A scenario is a set of parts; a part is one process of one client. Parts wait for
+each other by empty files in SHARE (a folder of the host, no NFS).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import json
+import mmap
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+READ, WRITE, UNLOCK = fcntl.LOCK_SH, fcntl.LOCK_EX, fcntl.LOCK_UN
+NAMES = {READ: "read", WRITE: "write", UNLOCK: "unlock"}
+SYNC_FILE_RANGE_WRITE = 2
+
+
+class Alarm(Exception):
+    """The caller's patience ended."""
+
+
+def _alarm(number: int, frame: object) -> None:
+    raise Alarm
+
+
+class Part:
+    """One process of one client."""
+
+    def __init__(self, who: str, process: str, mount: Path, share: Path) -> None:
+        self.who, self.process, self.mount, self.share = who, process, mount, share
+        self.random = random.Random(f"{who}/{process}")
+        self.lines: list[dict[str, Any]] = []
+
+    def call(self, what: str, action: Callable[[], Any], **facts: Any) -> Any:
+        """Times a call and writes it down; returns what it returned, or None if it failed."""
+        wall, mono = time.time_ns(), time.monotonic_ns()
+        value, result = None, "ok"
+        try:
+            value = action()
+        except Alarm:
+            result = "EINTR"
+        except OSError as error:
+            result = errno.errorcode.get(error.errno or 0, str(error.errno))
+        line = {"who": self.who, "process": self.process, "what": what, **facts}
+        line |= {"wall_start_ns": wall, "wall_end_ns": time.time_ns()}
+        line |= {"mono_start_ns": mono, "mono_end_ns": time.monotonic_ns(), "result": result}
+        if isinstance(value, int):
+            line["value"] = value
+        self.lines.append(line)
+        return value if result == "ok" else None
+
+    def open(self, name: str, flags: int = os.O_RDWR | os.O_CREAT) -> int:
+        """Opens a file of the mount; `flags` as os.open."""
+        fd = self.call("open", lambda: os.open(self.mount / name, flags, 0o644), path=name, flags=flags)
+        return -1 if fd is None else int(fd)
+
+    def close(self, fd: int) -> None:
+        """Closes it."""
+        self.call("close", lambda: os.close(fd), fd=fd)
+
+    def lock(
+        self, fd: int, kind: int, offset: int, length: int, wait: bool = True, patience: int = 0
+    ) -> bool:
+        """fcntl lock on a range: F_SETLKW if `wait`, else F_SETLK; `patience` seconds until SIGALRM."""
+        command = kind if wait or kind == UNLOCK else kind | fcntl.LOCK_NB
+        before = len(self.lines)
+        signal.alarm(patience)
+        facts = {"fd": fd, "type": NAMES[kind], "offset": offset, "length": length}
+        what = "unlock" if kind == UNLOCK else "lock"
+        self.call(what, lambda: fcntl.lockf(fd, command, length, offset), blocking=wait, **facts)
+        signal.alarm(0)
+        return bool(self.lines[before]["result"] == "ok")
+
+    def write(self, fd: int, data: bytes, offset: int) -> None:
+        """Writes (as far as the page cache)."""
+        self.call("write", lambda: os.pwrite(fd, data, offset), fd=fd, offset=offset, length=len(data))
+
+    def fsync(self, fd: int) -> None:
+        """Flushes."""
+        self.call("fsync", lambda: os.fsync(fd), fd=fd)
+
+    def read(self, fd: int, length: int, offset: int) -> bytes:
+        """Reads (from the page cache if it may)."""
+        facts = {"fd": fd, "offset": offset, "length": length}
+        return self.call("read", lambda: os.pread(fd, length, offset), **facts) or b""
+
+    def hold(self, low_ms: int, high_ms: int) -> None:
+        """Sleeps for a while between two limits."""
+        time.sleep(self.random.randint(low_ms, high_ms) / 1000)
+
+    def mark(self, name: str) -> None:
+        """Tells the others."""
+        (self.share / name).touch()
+
+    def wait(self, name: str) -> None:
+        """Until somebody told."""
+        while not (self.share / name).exists():
+            time.sleep(0.005)
+
+    def gate(self, name: str, *others: str) -> None:
+        """Until all of these parts have come here, `role/process` each."""
+        self.mark(f"gate.{name}.{self.who}.{self.process}")
+        for other in others:
+            self.wait(f"gate.{name}.{other.replace('/', '.')}")
+
+    def finish(self) -> None:
+        """Writes down the calls."""
+        with (self.share / f"truth.{self.who}.{self.process}.jsonl").open("w") as file:
+            file.writelines(json.dumps(line) + "\n" for line in self.lines)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+ALL = ("clienta/p1", "clientb/p1")
+ALL4 = (*ALL, "clienta/p2", "clientb/p2")
+
+
+def rounds(part: Part, fd: int, kind: int, offset: int, length: int, count: int) -> None:
+    """Lock, write or read, unlock, think; `count` times."""
+    for number in range(count):
+        part.lock(fd, kind, offset, length)
+        if kind == WRITE:
+            part.write(fd, f"{part.who}{number:04d}".encode(), offset)
+        part.hold(50, 300)
+        part.lock(fd, UNLOCK, offset, length)
+        part.hold(5, 40)
+
+
+def contention(part: Part) -> None:
+    """Phases, one behind the other; the second processes take part in the last one only."""
+    first = part.who == "clienta"
+    fd = part.open("data.db")
+    if part.process == "p1":
+        part.gate("exclusive", *ALL)
+        rounds(part, fd, WRITE, 0, 100, 10)
+        part.gate("overlap", *ALL)
+        rounds(part, fd, WRITE, *((0, 100) if first else (50, 100)), 6)
+        part.gate("shared", *ALL)
+        rounds(part, fd, READ, 0, 100, 4)
+        part.gate("upgrade", *ALL)
+        upgrade(part, fd, first)
+        part.gate("nonblocking", *ALL)
+        nonblocking(part, fd, first)
+    part.gate("four", *ALL4)
+    rounds(part, fd, WRITE if part.process == "p1" else READ, 1000, 10, 5)
+    part.close(fd)
+
+
+def upgrade(part: Part, fd: int, first: bool) -> None:
+    """Both hold a read lock; B upgrades behind A's; then B downgrades and A's read gets in."""
+    part.lock(fd, READ, 200, 50)
+    part.gate("both-read", *ALL)
+    if first:
+        time.sleep(0.2)
+        part.lock(fd, UNLOCK, 200, 50)
+        part.wait("b-wrote")
+        part.lock(fd, READ, 200, 50)
+        part.lock(fd, UNLOCK, 200, 50)
+        return
+    part.lock(fd, WRITE, 200, 50)
+    part.mark("b-wrote")
+    time.sleep(0.25)
+    part.lock(fd, READ, 200, 50)
+    time.sleep(0.1)
+    part.lock(fd, UNLOCK, 200, 50)
+
+
+def nonblocking(part: Part, fd: int, first: bool) -> None:
+    """A holds for 0.3 s; B tries without waiting every 80 ms."""
+    if first:
+        part.lock(fd, WRITE, 400, 8)
+        part.mark("a-has-400")
+        time.sleep(0.3)
+        part.lock(fd, UNLOCK, 400, 8)
+        return
+    part.wait("a-has-400")
+    for _ in range(10):
+        if part.lock(fd, WRITE, 400, 8, wait=False):
+            break
+        time.sleep(0.08)
+    part.lock(fd, UNLOCK, 400, 8)
+
+
+def zombie(part: Part) -> None:
+    """A holds a lock and freezes beyond its lease; B gets the lock; A thaws, writes, unlocks."""
+    fd = part.open("data.db")
+    if part.who == "clienta":
+        part.lock(fd, WRITE, 0, 100)
+        part.write(fd, b"a-before", 0)
+        part.fsync(fd)
+        part.mark("a-holds")
+        part.wait("a-thawed")
+        part.write(fd, b"a-zombie", 0)
+        part.fsync(fd)
+        part.lock(fd, UNLOCK, 0, 100)
+        part.lock(fd, WRITE, 0, 100)
+        part.lock(fd, UNLOCK, 0, 100)
+    else:
+        part.wait("a-frozen")
+        part.lock(fd, WRITE, 0, 100)
+        part.mark("b-holds")
+        part.write(fd, b"b-owner!", 0)
+        part.fsync(fd)
+        time.sleep(8)
+        part.read(fd, 8, 0)
+        part.lock(fd, UNLOCK, 0, 100)
+    part.close(fd)
+
+
+def reclaim(part: Part) -> None:
+    """A holds a lock over a restart of the server; B asks for another file's lock, then for A's."""
+    fd = part.open("data.db")
+    other = part.open(f"other-{part.who}.db")
+    if part.who == "clienta":
+        part.lock(fd, WRITE, 0, 100)
+        part.write(fd, b"a-before", 0)
+        part.fsync(fd)
+        part.gate("held", *ALL)
+        part.mark("please-restart")
+        part.wait("restarted")
+        part.write(fd, b"a-after!", 0)
+        part.fsync(fd)
+        part.mark("a-wrote-after")
+        time.sleep(16)
+        part.lock(fd, UNLOCK, 0, 100)
+    else:
+        part.gate("held", *ALL)
+        part.wait("restarted")
+        part.lock(other, WRITE, 0, 10)
+        part.lock(other, UNLOCK, 0, 10)
+        part.lock(fd, WRITE, 0, 100)
+        part.read(fd, 8, 0)
+        part.lock(fd, UNLOCK, 0, 100)
+    part.close(fd)
+    part.close(other)
+
+
+def recall(part: Part) -> None:
+    """A reads with a read delegation; B opens for writing; five times."""
+    if part.who == "clienta":
+        fd = part.open("model.bin")
+        part.write(fd, b"weights" * 100, 0)
+        part.close(fd)
+    for number in range(5):
+        part.gate(f"round{number}", *ALL)
+        if part.who == "clienta":
+            for _ in range(3):
+                fd = part.open("model.bin", os.O_RDONLY)
+                part.read(fd, 700, 0)
+                part.close(fd)
+            if number == 3:  # keep it open for reading while the recall comes
+                fd = part.open("model.bin", os.O_RDONLY)
+            part.mark(f"a-read{number}")
+            part.wait(f"b-wrote{number}")
+            if number == 3:
+                part.read(fd, 700, 0)
+                part.close(fd)
+        else:
+            part.wait(f"a-read{number}")
+            fd = part.open("model.bin", os.O_RDWR)
+            part.write(fd, b"WEIGHTS", 0)
+            part.fsync(fd)
+            part.close(fd)
+            part.mark(f"b-wrote{number}")
+
+
+def deadlock(part: Part) -> None:
+    """A holds f1 and wants f2, B holds f2 and wants f1; B gives up after 4 s."""
+    first = part.who == "clienta"
+    one, two = part.open("f1.db"), part.open("f2.db")
+    own, wanted = (one, two) if first else (two, one)
+    part.lock(own, WRITE, 0, 10)
+    part.gate("held", *ALL)
+    part.lock(wanted, WRITE, 0, 10, patience=9 if first else 4)
+    part.lock(own, UNLOCK, 0, 10)
+    part.lock(wanted, UNLOCK, 0, 10)
+    part.close(one)
+    part.close(two)
+
+
+def storm(part: Part) -> None:
+    """Four writers a client write and sync small records; one reads before it and beside it."""
+    if part.process == "reader":
+        fd = part.open("input.bin")
+        part.write(fd, bytes(262144), 0)
+        part.fsync(fd)
+        part.close(fd)
+        fd = part.open("input.bin", os.O_RDONLY | os.O_DIRECT)
+        buffer = mmap.mmap(-1, 4096)
+        end = time.monotonic() + 2
+        begun = False
+        number = 0
+        while True:
+            if not begun and time.monotonic() > end:
+                part.mark("storm")
+                begun, end = True, time.monotonic() + 3
+            if begun and time.monotonic() > end:
+                break
+            offset = number % 64 * 4096
+            part.call(
+                "read", lambda o=offset: os.preadv(fd, [buffer], o), fd=fd, offset=offset, length=4096
+            )
+            number += 1
+            time.sleep(0.03)
+        part.close(fd)
+        return
+    fd = part.open(f"log-{part.who}-{part.process}")
+    part.wait("storm")
+    end = time.monotonic() + 2
+    number = 0
+    while time.monotonic() < end and number < 60:
+        part.write(fd, f"{part.who} {part.process} {number:06d}\n".encode() * 4, number * 120)
+        part.fsync(fd)
+        number += 1
+    part.close(fd)
+
+
+def append(part: Part) -> None:
+    """Two writers a client append records to one file, no lock; then A counts what is there."""
+    fd = part.open("events.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    part.gate("append", *ALL4)
+    for number in range(20):
+        record = f"{part.who} {part.process} {number:04d}".ljust(31) + "\n"
+        part.call("append", lambda r=record: os.write(fd, r.encode()), fd=fd, length=len(record))
+        part.fsync(fd)
+        part.hold(0, 10)
+    part.close(fd)
+    part.gate("appended", *ALL4)
+    if part.who == "clienta" and part.process == "p1":
+        fd = part.open("events.log", os.O_RDONLY)
+        lines = part.read(fd, 1 << 16, 0).splitlines()
+        part.call("records found", lambda: len({line for line in lines if len(line) == 31}))
+        part.close(fd)
+
+
+def small_files(part: Part) -> None:
+    """A makes 300 small files; B reads each of them afterwards."""
+    if part.who == "clienta":
+        part.call("mkdir", lambda: os.mkdir(part.mount / "shards"), path="shards")
+        for number in range(300):
+            fd = part.open(f"shards/{number:05d}.json")
+            part.write(fd, b'{"label": 1}' * 10, 0)
+            part.close(fd)
+    part.gate("made", *ALL)
+    if part.who == "clientb":
+        for number in range(300):
+            fd = part.open(f"shards/{number:05d}.json", os.O_RDONLY)
+            part.read(fd, 4096, 0)
+            part.close(fd)
+
+
+def unstable(part: Part) -> None:
+    """A pushes 256 KiB out without COMMIT, the server restarts, A syncs."""
+    fd = part.open(f"checkpoint-{part.who}.bin")
+    part.gate("open", *ALL)
+    if part.who == "clienta":
+        push = ctypes.CDLL(None, use_errno=True).sync_file_range
+        push.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+        part.write(fd, bytes(range(256)) * 1024, 0)
+        part.call("sync_file_range", lambda: push(fd, 0, 262144, SYNC_FILE_RANGE_WRITE), fd=fd)
+        time.sleep(0.3)
+        part.mark("please-restart")
+        part.wait("restarted")
+        part.fsync(fd)
+    part.gate("synced", *ALL)
+    part.close(fd)
+
+
+SCENARIOS: dict[str, tuple[Callable[[Part], None], dict[str, tuple[str, ...]]]] = {
+    "kernel-lock-contention": (contention, {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}),
+    "kernel-nfs40": (contention, {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}),
+    "kernel-lost-lock-zombie": (zombie, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-restart-reclaim": (reclaim, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-delegation-recall": (recall, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-deadlock": (deadlock, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-fsync-storm": (
+        storm,
+        {"clienta": ("w1", "w2", "w3", "w4"), "clientb": ("w1", "w2", "w3", "w4", "reader")},
+    ),
+    "kernel-append": (append, {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}),
+    "kernel-small-files": (small_files, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-unstable-restart": (unstable, {"clienta": ("p1",), "clientb": ("p1",)}),
+}
+
+
+def main() -> None:
+    """Forks one process a part and waits for all of them."""
+    who, scenario, mount, share = sys.argv[1], sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4])
+    play, parts = SCENARIOS[scenario]
+    signal.signal(signal.SIGALRM, _alarm)
+    children = []
+    for process in parts[who]:
+        child = os.fork()
+        if child == 0:
+            part = Part(who, process, mount, share)
+            try:
+                play(part)
+            finally:
+                part.finish()
+                os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main()
