@@ -70,39 +70,52 @@ def analyse_capture(
     Raises `AnalyzerError` where an input, an option or tshark is not usable, and
     `NothingToCheckError` where there is no NFSv4 to judge.
     """
-    rules = all_rules()
-    options = parse_options(job.settings, rules)
-    known = formats()
-    _check_formats(job, known)
+    _check_formats(job)
+    options = parse_options(job.settings, all_rules()) if job.settings else {}
     folder = None if job.output is None else RunFolder(job.output)
-    with tempfile.TemporaryDirectory(prefix="storage-analyzer-") as scratch:
-        tables = Tables(Path(scratch))
-        chosen = CaptureOptions(job.since, job.until, job.client)
-        capture = Capture(job.inputs, Path(scratch), chosen, progress)
-        batches = capture.batches()
-        if folder is not None and not job.redact:
-            batches = folder.recorded(batches)
-        folds = discover(analyzer.analysis, "FOLD", Fold)
-        kinds = run_folds(batches, folds_for(rules, folds, REPORT_ROWS), tables)
-        coverage = capture.coverage
-        if not kinds and not coverage.severe:
-            raise NothingToCheckError(_nothing(coverage))
-        outcome = judge(rules, tables, coverage, kinds, options)
-        # a masked report shows no payload; a terminal has no room for it
-        worth_it = folder is not None and not job.redact
-        cited = (reference for finding in outcome.findings for reference in finding.evidence)
-        view = build_view(
-            outcome,
-            coverage,
-            tables,
-            version=__version__,
-            title=", ".join(coverage.inputs),
-            redact=job.redact,
-            rules=rules,
-            frames=capture.cited(cited) if worth_it else None,
-        )
+    chosen = CaptureOptions(job.since, job.until, job.client)
+    with (
+        tempfile.TemporaryDirectory(prefix="storage-analyzer-") as scratch,
+        Capture(job.inputs, Path(scratch), chosen, progress) as capture,
+    ):
+        # decoding has begun: what is loaded from here on costs no waiting
+        view, code = _judged(job, capture, Tables(Path(scratch)), folder, options)
     written = () if folder is None else _write(folder, view, job, capture.tshark.version)
-    return CaptureReport(view, written, exit_code(outcome, coverage, job.fail_on))
+    return CaptureReport(view, written, code)
+
+
+def _judged(
+    job: CaptureJob,
+    capture: Capture,
+    tables: Tables,
+    folder: RunFolder | None,
+    options: dict[str, dict[str, int | float]],
+) -> tuple[ReportView, ExitCode]:
+    """Operations → derived tables → findings → view, and the exit code."""
+    rules = all_rules()
+    folds = folds_for(rules, discover(analyzer.analysis, "FOLD", Fold), REPORT_ROWS)
+    # a masked report shows no payload, and keeps none
+    keep = folder is not None and not job.redact
+    batches = capture.batches()
+    if folder is not None and keep:
+        batches = folder.recorded(batches)
+    kinds = run_folds(batches, folds, tables)
+    coverage = capture.coverage
+    if not kinds and not coverage.severe:
+        raise NothingToCheckError(_nothing(coverage))
+    outcome = judge(rules, tables, coverage, kinds, options)
+    cited = (reference for finding in outcome.findings for reference in finding.evidence)
+    view = build_view(
+        outcome,
+        coverage,
+        tables,
+        version=__version__,
+        title=", ".join(coverage.inputs),
+        redact=job.redact,
+        rules=rules,
+        frames=capture.cited(cited) if keep else None,
+    )
+    return view, exit_code(outcome, coverage, job.fail_on)
 
 
 def run_capture(job: CaptureJob) -> ExitCode:
@@ -164,7 +177,8 @@ def exit_code(outcome: Outcome, coverage: Coverage, fail_on: Severity) -> ExitCo
     return ExitCode.UNKNOWN if coverage.severe or failed else ExitCode.CLEAN
 
 
-def _check_formats(job: CaptureJob, known: dict[str, Any]) -> None:
+def _check_formats(job: CaptureJob) -> None:
+    known = formats() if job.formats != ("terminal",) else {"terminal": None}
     for name in job.formats:
         if name not in known:
             raise InputError(f"--format {name}: no such format. Known: {', '.join(sorted(known))}")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,12 +16,14 @@ from analyzer.core.coverage import Coverage
 from analyzer.core.errors import InputError, NothingToCheckError
 from analyzer.wire.cited import cited_frames
 from analyzer.wire.coverage import CaptureTotals, coverage
+from analyzer.wire.frame_index import FrameIndex
 from analyzer.wire.inputs import resolve
 from analyzer.wire.packets import ReadState, read_frames
 from analyzer.wire.resolve import Resolver, merged
-from analyzer.wire.shard import BatchFiles, ShardResult, ShardTask, run_shard
+from analyzer.wire.shard import BatchFiles, ShardTask, run_shard
 from analyzer.wire.survey import Survey
-from analyzer.wire.tshark import Order, find_tshark
+from analyzer.wire.tshark import Order, start_tshark
+from analyzer.wire.workers import Workers
 
 #: Fewer frames than this aren't worth a second process (its start costs as much).
 SMALL_FRAMES: Final = 20_000
@@ -59,34 +58,55 @@ Progress = Callable[[str, int, int], None]
 
 
 class Capture:
-    """One capture. `batches` may be walked once; after that `coverage` is complete."""
+    """One capture, to be used in a `with` statement. `batches` may be walked once; after that `coverage`
+    is complete. Decoding begins at once, in processes of their own where it's worth it."""
 
     def __init__(
         self, arguments: Sequence[str], scratch: Path, options: CaptureOptions, progress: Progress
     ) -> None:
         pa.set_memory_pool(pa.system_memory_pool())
         self.options, self.scratch, self.progress = options, scratch, progress
-        self.tshark = find_tshark()
+        version = start_tshark()
         self.processors = options.workers or os.cpu_count() or 1
-        # the workers' modules load while this process surveys the files
-        self.workers = multiprocessing.get_context("forkserver")
-        self.workers.set_forkserver_preload([__name__])
+        self.workers = Workers(self.processors)
         self.files = resolve(arguments, scratch)
+        self.index = FrameIndex(scratch / "frames", tuple(str(f.path) for f in self.files))
         self.survey, self.states = self._survey()
+        self.tshark = version()
         self.chosen = self._choose()
         self.frames = sum(self.survey.connections[n].frames for n in self.chosen)
-        self.tasks: list[ShardTask] = []
         self.totals = CaptureTotals(
             self.files, self.states, self.survey, self.chosen, filtered=self._filtered()
         )
+        self.tasks = self._tasks()
+        if len(self.tasks) > 1:
+            self.workers.start(self.tasks)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.workers.stop()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Operations in stream order (EVENT_SCHEMA)."""
-        self.tasks = tasks = self._tasks()
-        if len(tasks) == 1:
-            yield from self._alone(tasks[0])
+        if len(self.tasks) == 1:
+            done = 0
+
+            def advance(frames: int) -> None:
+                nonlocal done
+                done += frames
+                self._decoded(done)
+
+            task = self.tasks[0]
+            self.totals.results = [run_shard(task, advance)]
+            yield from self._resolved([BatchFiles(task.output).follow(lambda: True)])
         else:
-            yield from self._together(tasks)
+            yield from self._resolved(self.workers.streams(self.tasks, self._decoded))
+            self.totals.results = self.workers.results()
+
+    def _decoded(self, frames: int) -> None:
+        self.progress(DECODE, min(frames, self.frames), self.frames)
 
     def cited(self, references: Iterable[str]) -> dict[str, str]:
         """`file#frame` → what the frame holds, in words."""
@@ -102,13 +122,14 @@ class Capture:
     def _survey(self) -> tuple[Survey, list[ReadState]]:
         survey, states = Survey(), []
         total, done = sum(f.size for f in self.files), 0
-        for item in self.files:
-            state = ReadState()
-            states.append(state)
-            for frames in read_frames(item.path, state):
-                survey.feed(frames)
-                self.progress(SURVEY, done + state.bytes, total)
-            done += item.size
+        with self.index.path.open("wb") as out:
+            for number, item in enumerate(self.files):
+                state = ReadState()
+                states.append(state)
+                for frames in read_frames(item.path, state):
+                    self.index.add(out, number, frames, survey.feed(frames))
+                    self.progress(SURVEY, done + state.bytes, total)
+                done += item.size
         if not survey.frames:
             names = ", ".join(f.name for f in self.files)
             raise NothingToCheckError(f"{names}: no packet in the capture")
@@ -154,9 +175,8 @@ class Capture:
         since, until = self.options.since, self.options.until
         return [
             ShardTask(
-                files=tuple(str(f.path) for f in self.files),
                 names=tuple(f.name for f in self.files),
-                pairs=survey.pairs,
+                index=self.index,
                 members=tuple(n in share for n in range(size)),
                 fragments=survey.fragments > 0,
                 order=order,
@@ -183,44 +203,6 @@ class Capture:
             for order in Order
             if (members := frozenset(n for n, o in worst.items() if o is order))
         } or {Order.CLEAN: frozenset()}
-
-    def _alone(self, task: ShardTask) -> Iterator[pa.RecordBatch]:
-        """Decode in this process, then read what was decoded."""
-        done = 0
-
-        def advance(frames: int) -> None:
-            nonlocal done
-            done += frames
-            self.progress(DECODE, done, self.frames)
-
-        result = run_shard(task, advance)
-        yield from self._resolved([BatchFiles(task.output).follow(lambda: True)])
-        self.totals.results = [result]
-
-    def _together(self, tasks: Sequence[ShardTask]) -> Iterator[pa.RecordBatch]:
-        """Decode in processes of their own, and read along."""
-        counter = self.workers.Value("q", 0)
-        with ProcessPoolExecutor(
-            min(len(tasks), self.processors),
-            mp_context=self.workers,
-            initializer=_share_counter,
-            initargs=(counter,),
-        ) as pool:
-            futures = [pool.submit(_work, task) for task in tasks]
-
-            def finished(future: Future[ShardResult]) -> bool:
-                self.progress(DECODE, min(counter.value, self.frames), self.frames)
-                return future.done()
-
-            try:
-                yield from self._resolved(
-                    BatchFiles(task.output).follow(partial(finished, future))
-                    for task, future in zip(tasks, futures, strict=True)
-                )
-                self.totals.results = [future.result() for future in futures]
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
 
     def _resolved(self, streams: Iterable[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         resolver = self._resolver()
@@ -252,23 +234,6 @@ def _shares(survey: Survey, chosen: frozenset[int], wanted: int) -> list[set[int
         connection = survey.connections[number]
         load[lightest] += connection.frames * 500 + connection.payload_bytes
     return shares
-
-
-_counter: Any = None
-
-
-def _share_counter(counter: Any) -> None:
-    global _counter  # noqa: PLW0603 - the pool's own way to hand over shared memory
-    _counter = counter
-    pa.set_memory_pool(pa.system_memory_pool())
-
-
-def _work(task: ShardTask) -> ShardResult:
-    def advance(frames: int) -> None:
-        with _counter.get_lock():
-            _counter.value += frames
-
-    return run_shard(task, advance)
 
 
 def _protocols(batch: pa.RecordBatch) -> Counter[str]:

@@ -6,11 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
-from analyzer.wire.decode import FrameMeta
-from analyzer.wire.deep import Key, Place, decode, summary
-from analyzer.wire.shard import PLACE_FIELDS, Selection, ShardTask, context, joined_meta
+from analyzer.wire.deep import decode, summary
+from analyzer.wire.shard import ShardTask
 
 #: More frames than this are not put into words.
 MAX_FRAMES: Final = 300
@@ -20,44 +17,19 @@ def cited_frames(references: Iterable[str], tasks: Sequence[ShardTask], scratch:
     """`file#frame` → what the frame holds, for the references that could be decoded."""
     if not tasks:
         return {}
+    index = tasks[0].index
     names = {name: number for number, name in enumerate(tasks[0].names)}
-    wanted: dict[Key, str] = {}
+    wanted: dict[int, str] = {}
     for reference in dict.fromkeys(references):
         name, _, frame = reference.rpartition("#")
         if name in names and frame.isdigit() and len(wanted) < MAX_FRAMES:
-            wanted[names[name], int(frame)] = reference
+            wanted[index.row_of(names[name], int(frame))] = reference
+    wanted.pop(-1, None)
     found: dict[str, str] = {}
+    connections = index.connections(list(wanted))
     for task in tasks:
-        keys, places = _places(task, set(wanted))
-        if keys:
-            decoded = decode(keys, places, task.files, task.tshark, task.order, scratch)
-            for key, messages in decoded.items():
-                found[wanted[key]] = " | ".join(summary(m) for m in messages)
-    return {reference: found[reference] for reference in wanted.values() if reference in found}
-
-
-def _places(task: ShardTask, wanted: set[Key]) -> tuple[list[Key], list[Place]]:
-    """Where the wanted frames of one share lie, with those before them on their connections."""
-    last = max((key for key in wanted), default=(0, 0))
-    keys: list[Key] = []
-    places: dict[Key, Place] = {}
-    before: FrameMeta | None = None
-    for _, meta in Selection(task).blocks():
-        log = meta if before is None else joined_meta([before, meta])
-        shift = 0 if before is None else len(before)
-        mine = [
-            i
-            for file in np.unique(meta.file).tolist()
-            for i in np.flatnonzero(
-                (meta.file == file) & np.isin(meta.number, [n for f, n in wanted if f == file])
-            ).tolist()
-        ]
+        mine = [r for r, c in zip(wanted, connections, strict=True) if c >= 0 and task.members[c]]
         if mine:
-            keys += [(int(meta.file[i]), int(meta.number[i])) for i in mine]
-            chosen = context(log.connection, np.array(mine) + shift)
-            for row in zip(*(getattr(log, n)[chosen].tolist() for n in PLACE_FIELDS), strict=True):
-                places[row[0], row[1]] = Place(*row)
-        before = meta
-        if (int(meta.file[-1]), int(meta.number[-1])) >= last:
-            break
-    return keys, [places[key] for key in sorted(places)]
+            for row, messages in decode(mine, index, task.tshark, task.order, scratch).items():
+                found[wanted[row]] = " | ".join(summary(m) for m in messages)
+    return {reference: found[reference] for reference in wanted.values() if reference in found}

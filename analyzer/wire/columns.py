@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
@@ -95,9 +96,16 @@ def value_counts(values: pa.StringArray) -> pa.Int32Array:
     return pc.if_else(pc.equal(values, ""), 0, pc.add(separators, 1)).cast(pa.int32())
 
 
+def split(values: pa.StringArray) -> pa.StringArray:
+    """All comma-separated values of all cells, one after the other."""
+    return pc.split_pattern(values, ",").flatten()
+
+
+def every(values: pa.StringArray, total: int, index: int) -> pa.StringArray:
+    """The `index`-th of every `total` values."""
+    return values.take(pa.array(np.arange(index, len(values), total)))
+
+
 def nth(values: pa.StringArray, total: int, index: int) -> pa.StringArray:
     """The `index`-th of exactly `total` comma-separated values in each cell."""
-    if total == 1:
-        return values
-    flat = pc.split_pattern(values, ",").flatten()
-    return flat.take(pa.array(range(index, len(flat), total), type=pa.int64()))
+    return values if total == 1 else every(split(values), total, index)

@@ -59,7 +59,7 @@ class Pairs:
     overflow: bool = False
 
     def of(
-        self, found: Layers, part: Segments, octets: Octets, udp: bool, grow: bool = True
+        self, found: Layers, part: Segments, octets: Octets, udp: bool
     ) -> tuple[Int64s, NDArray[np.bool_]]:
         """Connection number of each segment (-1 = unknown) and whether it goes from low to high."""
         source = (self.addresses.of(found, octets, part.index, False) << 16) | part.source_port
@@ -71,17 +71,17 @@ class Pairs:
         new[1:] = (np.diff(low[order]) != 0) | (np.diff(high[order]) != 0)
         firsts = order[new]
         known = [
-            self._number(a, b, udp, grow)
+            self._number(a, b, udp)
             for a, b in zip(low[firsts].tolist(), high[firsts].tolist(), strict=True)
         ]
         numbers = np.empty(len(order), dtype=np.int64)
         numbers[order] = np.array(known, dtype=np.int64)[np.cumsum(new) - 1] if known else -1
         return numbers, source == low
 
-    def _number(self, low: int, high: int, udp: bool, grow: bool) -> int:
+    def _number(self, low: int, high: int, udp: bool) -> int:
         key = (low, high, udp)
         number = self.numbers.get(key, -1)
-        if number < 0 and grow:
+        if number < 0:
             if len(self.numbers) >= MAX_CONNECTIONS:
                 self.overflow = True
                 return -1

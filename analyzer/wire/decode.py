@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from analyzer.wire import columns as col
 from analyzer.wire.deep import DeepMessage, fill_deep
+from analyzer.wire.frame_index import FrameMeta
 from analyzer.wire.packets import Int64s
 from analyzer.wire.protocols import nfs4
 from analyzer.wire.protocols.nfs4 import Message, Shape
@@ -31,23 +32,6 @@ MAX_PENDING = 100_000
 MAX_DEEP = 20_000
 _RECENT = 20_000
 _MAX_WORDS = 200_000
-
-
-@dataclass(frozen=True, slots=True)
-class FrameMeta:
-    """What the splitter knows of each frame that it gave to tshark, in the same order."""
-
-    file: Int64s
-    number: Int64s
-    time_ns: Int64s
-    connection: Int64s
-    up: Int64s  # 1: from the lower endpoint to the higher
-    offset: Int64s  # of the IP packet in its file
-    captured: Int64s  # bytes of the IP packet that the file holds
-    length: Int64s  # bytes of the IP packet on the wire
-
-    def __len__(self) -> int:
-        return len(self.number)
 
 
 @dataclass(slots=True)
@@ -111,14 +95,14 @@ class Decoder:
         self.counts.broken_lines += broken
         numbers = col.whole_numbers(values["number"]).fill_null(0).to_numpy(zero_copy_only=False) - before
         # a line that was skipped leaves a gap, not a shift: frames are found by their number
-        rows = np.flatnonzero(pc.not_equal(values["types"], "").to_numpy(zero_copy_only=False))
-        self._bytes(values["fragment"], meta, numbers)
-        rows = rows[(numbers[rows] >= 1) & (numbers[rows] <= len(meta))]
-        if not len(rows):
-            return
-        place = pa.array(rows)
-        chosen = {name: array.take(place) for name, array in values.items()}
-        yield from self._block(chosen, meta, numbers[rows])
+        known = (numbers >= 1) & (numbers <= len(meta))
+        if not known.all():
+            place = pa.array(np.flatnonzero(known))
+            values = {name: array.take(place) for name, array in values.items()}
+            numbers = numbers[known]
+        if len(numbers):
+            self._bytes(values["fragment"], meta, numbers)
+            yield from self._block(values, meta, numbers)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Calls that were never answered."""
@@ -199,7 +183,7 @@ class Decoder:
         with an owner or identity longer than a column shows."""
         ambiguous = np.flatnonzero(np.array([p is None for p in plans])[codes])
         places = index[ambiguous] - 1
-        cut = meta.captured[places] < meta.length[places]
+        cut = meta.truncated[places]
         self.counts.truncated_messages += int(cut.sum())
         ambiguous = ambiguous[~cut]
         clipped = np.setdiff1d(_clipped(values), ambiguous)
@@ -380,8 +364,7 @@ class Decoder:
 
     def _bytes(self, fragments: pa.StringArray, meta: FrameMeta, index: Int64s) -> None:
         """Bytes of the TCP stream that were decoded as RPC records (RFC 5531, section 11)."""
-        known = (index >= 1) & (index <= len(meta))
-        rows = np.flatnonzero(pc.not_equal(fragments, "").to_numpy(zero_copy_only=False) & known)
+        rows = np.flatnonzero(pc.not_equal(fragments, "").to_numpy(zero_copy_only=False))
         sizes = pc.split_pattern(fragments.take(pa.array(rows)), ",")
         per_row = sizes.value_lengths().to_numpy(zero_copy_only=False)
         numbers = col.whole_numbers(sizes.flatten()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -393,8 +376,8 @@ class Decoder:
 
     def _account(self, values: dict[str, pa.StringArray]) -> None:
         counts = self.counts
-        plain = pc.and_(pc.equal(values["counts"], ""), pc.equal(values["callbacks"], ""))
-        counts.compounds += len(plain) - int(pc.sum(plain).as_py() or 0)
+        compound = pc.or_(pc.not_equal(values["counts"], ""), pc.not_equal(values["callbacks"], ""))
+        counts.compounds += int(pc.sum(compound).as_py() or 0)
         for item in values["service"].value_counts().to_pylist():
             if item["values"]:
                 counts.services[item["values"].split(",")[0]] += item["counts"]

@@ -6,7 +6,6 @@ call, a record only with all its segments), into a small capture that a child pr
 
 from __future__ import annotations
 
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ import numpy as np
 import orjson
 
 from analyzer.core.nfs4 import operation_name, status_name
-from analyzer.wire.link import RAW_IP
+from analyzer.wire.frame_index import FrameIndex
 from analyzer.wire.protocols import nfs4
 from analyzer.wire.protocols.nfs4 import FIELDS, Message, Part, Step
 from analyzer.wire.side import Side, Vocabulary, readable
@@ -33,22 +32,6 @@ TIMEOUT_SECONDS: Final = 120
 _HANDLE_DIGITS: Final = 72
 _SHORT: Final = {field: name for name, field in FIELDS.items()}
 _NUMBER_FIELDS: Final = ("nfs.opcode", "nfs.cb.operation")
-PCAP_HEADER: Final = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, RAW_IP)
-
-Key = tuple[int, int]  # (file, frame)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where one frame lies: `offset` of its IP packet in its file, `captured` bytes long there."""
-
-    file: int
-    frame: int
-    time_ns: int
-    connection: int
-    offset: int
-    captured: int
-    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,42 +45,20 @@ class DeepMessage:
 
 
 def decode(
-    wanted: Sequence[Key],
-    places: Sequence[Place],
-    files: Sequence[str],
-    tshark: Tshark,
-    order: Order,
-    scratch: Path,
-) -> dict[Key, list[DeepMessage]]:
-    """Messages of the wanted frames; a frame that pyshark couldn't read is missing from the answer."""
+    wanted: Sequence[int], index: FrameIndex, tshark: Tshark, order: Order, scratch: Path
+) -> dict[int, list[DeepMessage]]:
+    """Messages of the wanted rows of the index; a frame that pyshark couldn't read is missing."""
     target = scratch / "deep.pcap"
-    write_packets(target, places, files)
-    keys = [(p.file, p.frame) for p in places]
+    rows = index.with_context(wanted, CONTEXT)
+    index.write_pcap(target, rows)
     needed = set(wanted)
-    found: dict[Key, list[DeepMessage]] = {}
+    found: dict[int, list[DeepMessage]] = {}
     for number, layers in run_child(target, tshark, order):
-        key = keys[number - 1]
-        if key in needed and (messages := _messages(layers)) is not None:
-            found[key] = messages
+        row = rows[number - 1]
+        if row in needed and (messages := _messages(layers)) is not None:
+            found[row] = messages
     target.unlink()
     return found
-
-
-def write_packets(target: Path, places: Sequence[Place], files: Sequence[str]) -> None:
-    """A capture of raw IP packets, copied from the originals."""
-    handles = {number: open(files[number], "rb") for number in {p.file for p in places}}  # noqa: SIM115
-    try:
-        with target.open("wb") as out:
-            out.write(PCAP_HEADER)
-            for place in places:
-                handles[place.file].seek(place.offset)
-                packet = handles[place.file].read(place.captured)
-                seconds, ns = divmod(place.time_ns, 1_000_000_000)
-                out.write(struct.pack("<IIII", seconds & 0xFFFFFFFF, ns, len(packet), place.length))
-                out.write(packet)
-    finally:
-        for handle in handles.values():
-            handle.close()
 
 
 def run_child(

@@ -1,8 +1,8 @@
 """One share of a capture's connections: read, give to tshark, decode, write operations to a file.
 
-Each worker reads the capture by itself and picks its connections, so that nothing is copied between
-processes but a task and a count. tshark gets raw IP packets (link layers differ, and it needs none),
-and its rows come back in the same order, which is how they find their original frame numbers.
+Each worker reads its packets by the frame index, so that nothing is copied between processes but a task
+and a count. tshark gets raw IP packets (link layers differ, and it needs none), and its rows come back
+in the same order, which is how they find their original frame numbers.
 """
 
 from __future__ import annotations
@@ -24,27 +24,24 @@ import numpy as np
 import pyarrow as pa
 
 from analyzer.core.errors import AnalyzerError, ToolError
-from analyzer.wire.connections import Pairs
-from analyzer.wire.decode import DecodeCounts, Decoder, FrameMeta
-from analyzer.wire.deep import CONTEXT, PCAP_HEADER, DeepMessage, Place, decode
-from analyzer.wire.link import SUPPORTED, TCP, UDP, Octets, layers, segments
-from analyzer.wire.packets import Frames, Int64s, ReadState, read_frames
+from analyzer.wire.decode import DecodeCounts, Decoder
+from analyzer.wire.deep import DeepMessage, decode
+from analyzer.wire.frame_index import PCAP_HEADER, FrameIndex, FrameMeta
+from analyzer.wire.packets import Int64s
 from analyzer.wire.tshark import Order, Tshark, bulk_command, start
 
 #: How much of tshark's output is decoded in one go: large enough that frames of one shape are many.
 BLOCK_BYTES: Final = 3 << 20
 #: tshark is given up when it takes nothing and says nothing for so long.
 SILENCE_SECONDS: Final = 120.0
-_RECORD: Final = np.dtype([("s", "<u4"), ("ns", "<u4"), ("captured", "<u4"), ("length", "<u4")])
 
 
 @dataclass(frozen=True, slots=True)
 class ShardTask:
     """What a worker needs. `members` tells for each connection number whether it is in this share."""
 
-    files: tuple[str, ...]  # paths
     names: tuple[str, ...]  # how the files are called in references
-    pairs: Pairs
+    index: FrameIndex
     members: tuple[bool, ...]
     fragments: bool  # IP fragments belong to this share
     order: Order
@@ -52,6 +49,10 @@ class ShardTask:
     until_ns: int | None
     tshark: Tshark
     output: str
+
+    def packets(self) -> Iterator[tuple[bytes, FrameMeta]]:
+        """The share's packets for tshark, block by block, and what is known of each."""
+        return self.index.packets(np.array(self.members), self.fragments, self.since_ns, self.until_ns)
 
 
 @dataclass(slots=True)
@@ -100,79 +101,12 @@ class BatchFiles:
                 time.sleep(0.02)
 
 
-class Selection:
-    """The frames of a task, block by block: their packets for tshark and what is known of them."""
-
-    def __init__(self, task: ShardTask) -> None:
-        self.task = task
-        self.members = np.array([*task.members, False])  # -1 = unknown connection
-
-    def blocks(self) -> Iterator[tuple[bytes, FrameMeta]]:
-        """pcap records, and one `FrameMeta` entry for each."""
-        for number, path in enumerate(self.task.files):
-            for frames in read_frames(Path(path), ReadState()):
-                if frames.link_type in SUPPORTED:
-                    chosen = self._choose(number, frames)
-                    if chosen is not None:
-                        yield chosen
-
-    def _choose(self, file: int, frames: Frames) -> tuple[bytes, FrameMeta] | None:
-        octets = Octets(frames.data)
-        found = layers(frames, octets)
-        connection = np.full(len(frames), -1, dtype=np.int64)
-        up = np.zeros(len(frames), dtype=np.int64)
-        for protocol in (TCP, UDP):
-            part = segments(found, octets, protocol)
-            if len(part.index):
-                numbers, way = self.task.pairs.of(found, part, octets, protocol == UDP, grow=False)
-                connection[part.index] = numbers
-                up[part.index] = way
-        wanted = self.members[connection]
-        if self.task.fragments:
-            wanted |= found.fragment
-        for limit, sign in ((self.task.since_ns, 1), (self.task.until_ns, -1)):
-            if limit is not None:
-                wanted &= (frames.time_ns - limit) * sign >= 0
-        index = np.flatnonzero(wanted)
-        if not len(index):
-            return None
-        low, high = found.network[index], found.end[index]
-        header = np.empty(len(index), dtype=_RECORD)
-        header["s"], header["ns"] = np.divmod(frames.time_ns[index], 1_000_000_000)
-        header["captured"] = high - low
-        header["length"] = frames.length[index] - (low - frames.start[index])
-        heads, body = header.tobytes(), frames.data.data
-        records = b"".join(
-            piece
-            for at, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True))
-            for piece in (heads[at * 16 : at * 16 + 16], body[a:b])
-        )
-        meta = FrameMeta(
-            file=np.full(len(index), file, dtype=np.int64),
-            number=frames.number[index],
-            time_ns=frames.time_ns[index],
-            connection=connection[index],
-            up=up[index],
-            offset=low + frames.base,
-            captured=high - low,
-            length=frames.length[index] - (low - frames.start[index]),
-        )
-        return records, meta
-
-
-def joined_meta(parts: list[FrameMeta]) -> FrameMeta:
-    """Several runs of frames as one."""
-    return FrameMeta(
-        *(np.concatenate([getattr(p, n) for p in parts]) for n in FrameMeta.__dataclass_fields__)
-    )
-
-
 class Feeder(threading.Thread):
     """Writes the selected packets to tshark; keeps what is known of each until its row comes back."""
 
-    def __init__(self, selection: Selection, pipe: IO[bytes], progress: Callable[[int], None]) -> None:
+    def __init__(self, task: ShardTask, pipe: IO[bytes], progress: Callable[[int], None]) -> None:
         super().__init__(daemon=True)
-        self.selection, self.pipe, self.progress = selection, pipe, progress
+        self.task, self.pipe, self.progress = task, pipe, progress
         self.metas: deque[FrameMeta] = deque()
         self.frames = 0
         self.error: AnalyzerError | None = None
@@ -181,7 +115,7 @@ class Feeder(threading.Thread):
         """Feed until the end, or until tshark is gone."""
         try:
             self.pipe.write(PCAP_HEADER)
-            for records, meta in self.selection.blocks():
+            for records, meta in self.task.packets():
                 self.metas.append(meta)
                 self.frames += len(meta)
                 self.pipe.write(records)
@@ -200,15 +134,11 @@ class Feeder(threading.Thread):
         while count > 0 and self.metas:
             meta = self.metas.popleft()
             if len(meta) > count:
-                head, tail = (
-                    FrameMeta(*(getattr(meta, n)[s] for n in FrameMeta.__dataclass_fields__))
-                    for s in (slice(None, count), slice(count, None))
-                )
-                self.metas.appendleft(tail)
-                meta = head
+                self.metas.appendleft(meta.part(count, len(meta)))
+                meta = meta.part(0, count)
             parts.append(meta)
             count -= len(meta)
-        return joined_meta(parts)
+        return FrameMeta.joined(parts)
 
 
 class SecondDecoder:
@@ -216,38 +146,12 @@ class SecondDecoder:
 
     def __init__(self, task: ShardTask, scratch: Path) -> None:
         self.task, self.scratch = task, scratch
-        self.before: FrameMeta | None = None  # the block before the current one
 
     def __call__(self, meta: FrameMeta, wanted: Int64s) -> dict[int, list[DeepMessage]]:
         """Messages of the frames at these places of the block."""
-        log, shift = meta, 0
-        if self.before is not None:
-            log, shift = joined_meta([self.before, meta]), len(self.before)
-        chosen = context(log.connection, wanted + shift)
-        places = [Place(*row) for row in zip(
-            *(getattr(log, n)[chosen].tolist() for n in PLACE_FIELDS), strict=True
-        )]  # fmt: skip
-        keys = list(zip(meta.file[wanted].tolist(), meta.number[wanted].tolist(), strict=True))
-        answers = decode(keys, places, self.task.files, self.task.tshark, self.task.order, self.scratch)
-        return {
-            place: answers[key] for place, key in zip(wanted.tolist(), keys, strict=True) if key in answers
-        }
-
-
-PLACE_FIELDS: Final = ("file", "number", "time_ns", "connection", "offset", "captured", "length")
-
-
-def context(connection: Int64s, wanted: Int64s) -> Int64s:
-    """The wanted places and up to `CONTEXT` places before each on the same connection, ascending."""
-    chosen = []
-    for number in np.unique(connection[wanted]).tolist():
-        places = np.flatnonzero(connection == number)
-        at = np.searchsorted(places, wanted[connection[wanted] == number])
-        keep = np.zeros(len(places), dtype=bool)
-        for last in at.tolist():
-            keep[max(0, last - CONTEXT) : last + 1] = True
-        chosen.append(places[keep])
-    return np.sort(np.concatenate(chosen))
+        rows = meta.row[wanted].tolist()
+        answers = decode(rows, self.task.index, self.task.tshark, self.task.order, self.scratch)
+        return {p: answers[row] for p, row in zip(wanted.tolist(), rows, strict=True) if row in answers}
 
 
 def run_shard(task: ShardTask, progress: Callable[[int], None]) -> ShardResult:
@@ -258,12 +162,11 @@ def run_shard(task: ShardTask, progress: Callable[[int], None]) -> ShardResult:
         open(os.path.join(folder, "stderr"), "w+b") as errors,
     ):
         batches = BatchFiles(task.output)
-        second = SecondDecoder(task, Path(folder))
-        decoder = Decoder(task.names, second)
+        decoder = Decoder(task.names, SecondDecoder(task, Path(folder)))
         result.counts = decoder.counts
         process = start(bulk_command(task.tshark, task.order), Path(folder), errors.fileno())
         assert process.stdin is not None
-        feeder = Feeder(Selection(task), process.stdin, progress)
+        feeder = Feeder(task, process.stdin, progress)
         feeder.start()
         try:
             for text in _blocks(process, feeder):
@@ -272,7 +175,6 @@ def run_shard(task: ShardTask, progress: Callable[[int], None]) -> ShardResult:
                 for batch in decoder.feed(text, meta, result.decoded_frames):
                     batches.write(batch)
                 result.decoded_frames += len(meta)
-                second.before = meta
         finally:
             _end(process)
         feeder.join()

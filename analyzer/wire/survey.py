@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analyzer.wire.connections import Pairs
+from analyzer.wire.frame_index import FRAGMENT, NO_CONNECTION, Located
 from analyzer.wire.link import GRE, IPIP, SUPPORTED, TCP, UDP, Layers, Octets, Segments, layers, segments
 from analyzer.wire.packets import Frames, Int64s
 from analyzer.wire.sequence import Tracker
@@ -83,8 +85,8 @@ class Survey:
     last_ns: int | None = None
     longest_capture: int = 0  # the longest truncated frame: the snap length, as seen
 
-    def feed(self, frames: Frames) -> None:
-        """Look at one block."""
+    def feed(self, frames: Frames) -> Located:
+        """Look at one block; returns where its packets lie and whose they are."""
         self.frames += len(frames)
         cut = frames.captured < frames.length
         self.truncated += int(cut.sum())
@@ -97,30 +99,35 @@ class Survey:
         if frames.link_type not in SUPPORTED:
             known = self.unsupported_links
             known[frames.link_type] = known.get(frames.link_type, 0) + len(frames)
-            return
+            nothing = np.full(len(frames), NO_CONNECTION, dtype=np.int64)
+            return Located(frames.start, frames.start + frames.captured, nothing, nothing)
         octets = Octets(frames.data)
         found = layers(frames, octets)
         self.no_ip += int((~found.ip).sum())
         self.fragments += int(found.fragment.sum())
         for number, name in ((GRE, "GRE"), (IPIP, "IP-in-IP")):
             self._tunnel(name, int((found.protocol == number).sum()))
+        connection = np.where(found.fragment, FRAGMENT, NO_CONNECTION)
+        way = np.zeros(len(frames), dtype=np.int64)
         for protocol in (TCP, UDP):
             part = segments(found, octets, protocol)
             if len(part.index):
-                self._segments(found, part, octets, protocol == UDP)
+                numbers, up = self._segments(found, part, octets, protocol == UDP)
+                connection[part.index], way[part.index] = numbers, up
+        return Located(found.network, found.end, connection, way)
 
     def _tunnel(self, name: str, count: int) -> None:
         if count:
             self.tunnels[name] = self.tunnels.get(name, 0) + count
 
-    def _segments(self, found: Layers, part: Segments, octets: Octets, udp: bool) -> None:
+    def _segments(self, found: Layers, part: Segments, octets: Octets, udp: bool) -> tuple[Int64s, Bools]:
         if udp:
             for port, name in _TUNNELS.items():
                 self._tunnel(name, int((part.target_port == port).sum()))
         else:
             self.tcp_frames += len(part.index)
         numbers, up = self.pairs.of(found, part, octets, udp)
-        for key, number in list(self.pairs.numbers.items())[len(self.connections) :]:
+        for key, number in islice(self.pairs.numbers.items(), len(self.connections), None):
             self.connections[number] = Connection(*key)
         self._count(numbers, up, part)
         self._classify(numbers, up, part, octets, udp)
@@ -128,6 +135,7 @@ class Survey:
             known = numbers >= 0
             which = numbers * 2 + up
             self.tracker.feed(which[known], part.sequence[known], part.length[known], part.flags[known])
+        return numbers, up
 
     def _count(self, numbers: Int64s, up: Bools, part: Segments) -> None:
         filled = (part.length > 0) & (numbers >= 0)

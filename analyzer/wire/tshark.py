@@ -7,8 +7,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -30,17 +31,33 @@ class Tshark:
 
 def find_tshark() -> Tshark:
     """The tshark on PATH; raises `ToolError` with the install command if it's missing or too old."""
+    return start_tshark()()
+
+
+def start_tshark() -> Callable[[], Tshark]:
+    """Begin to ask the tshark on PATH for its version (it takes a while to start); the answer comes from
+    the returned function. Both raise `ToolError` as `find_tshark` does."""
     path = shutil.which("tshark")
     if path is None:
         raise ToolError(f"tshark is not installed. Install it with: {INSTALL}")
     try:
-        done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=60, check=False,
-            errors="replace",
+        process = subprocess.Popen(
+            [path, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, errors="replace",
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolError(f"tshark at {path} does not start: {error}") from error
-    match = re.search(r"TShark[^\d]*(\d+)\.(\d+)(\.\d+)?", done.stdout)
+    except OSError as error:
+        raise ToolError(f"tshark at {path} does not start: {error.strerror or error}") from error
+    return partial(_version, path, process)
+
+
+def _version(path: str, process: subprocess.Popen[str]) -> Tshark:
+    try:
+        said, _ = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise ToolError(f"tshark at {path} does not start within 60 s") from None
+    match = re.search(r"TShark[^\d]*(\d+)\.(\d+)(\.\d+)?", said)
     if match is None:
         raise ToolError(f"{path} does not say its version; is it tshark? Install it with: {INSTALL}")
     if (int(match[1]), int(match[2])) < MINIMUM:

@@ -121,6 +121,7 @@ class GroupValues:
 
     def __init__(self, cells: dict[str, pa.StringArray], messages: tuple[Message, ...]) -> None:
         self.cells = cells
+        self._split: dict[str, pa.StringArray] = {}
         self.totals: dict[str, int] = {}
         for message in messages:
             for step in message.steps:
@@ -130,7 +131,12 @@ class GroupValues:
 
     def _cells(self, name: str, index: int) -> pa.StringArray:
         column = nfs4.COLUMN_OF[name]
-        return col.nth(self.cells[column], self.totals[column], index)
+        total = self.totals[column]
+        if total == 1:
+            return self.cells[column]
+        if column not in self._split:
+            self._split[column] = col.split(self.cells[column])
+        return col.every(self._split[column], total, index)
 
     def text(self, name: str, index: int) -> pa.StringArray:
         """The `index`-th value of a text field's column in each frame."""

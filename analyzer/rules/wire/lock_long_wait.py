@@ -31,7 +31,6 @@ from analyzer.analysis.words import times
 from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
-
 #: A shorter back-off is the network's, and not worth a word.
 _TOLD_NS = NS // 200
 
@@ -107,7 +106,9 @@ def _explanation(wait: LockWait) -> str:
     if not wait.blocking:
         asked += " It tried without waiting (F_SETLK)."
     if wait.gave_up_by_ns is not None:
-        asked += " It was told that the lock was free and did not ask: a signal or a time-out ended its wait."
+        asked += (
+            " It was told that the lock was free and did not ask: a signal or a time-out ended its wait."
+        )
     return f"{wait.denials} LOCK calls were DENIED; the waiter {told}.{asked}"
 
 
