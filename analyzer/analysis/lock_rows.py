@@ -105,7 +105,7 @@ class LockRows:
                 blocking=wait.blocking,
                 asked_ns=wait.asked_ns,
                 granted_ns=wait.granted_ns,
-                last_ns=wait.last_ns,
+                last_ns=until,
                 denials=wait.denials,
                 hold_ns=hold,
                 queue_ns=queue,

@@ -119,10 +119,10 @@ class Finding:
         parts = [self.rule, self.subject.kind, self.subject.name, *self.evidence[:1]]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
-    def sort_key(self) -> tuple[int, int, str, int, str, str]:
-        """Worst first, then surest, then by rule and time."""
+    def sort_key(self) -> tuple[int, int, int, str, str, str]:
+        """Worst first, then surest, then earliest: a cause comes before what it brought about."""
         first = self.when[0] if self.when else 0
-        return (-self.severity, -self.confidence, self.rule, first, self.subject.name, self.title)
+        return (-self.severity, -self.confidence, first, self.rule, self.subject.name, self.title)
 
 
 @dataclass(frozen=True, slots=True)

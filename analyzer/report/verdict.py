@@ -53,7 +53,20 @@ def _rest(outcome: Outcome) -> list[str]:
     counts = Counter(f.severity for f in outcome.findings)
     levels = ", ".join(f"{number(counts[s])} {s}" for s in sorted(Severity, reverse=True) if counts[s])
     rules = len({f.rule for f in outcome.findings})
-    return [f"{plural(len(outcome.findings), 'finding')} of {plural(rules, 'rule')} in all: {levels}."]
+    return [
+        *_also(outcome),
+        f"{plural(len(outcome.findings), 'finding')} of {plural(rules, 'rule')} in all: {levels}.",
+    ]
+
+
+def _also(outcome: Outcome) -> list[str]:
+    """The worst finding of the next rule, where it is as grave as the first, or high at least."""
+    worst = outcome.findings[0]
+    least = max(min(worst.severity, Severity.HIGH), Severity.MEDIUM)
+    for finding in outcome.findings:
+        if finding.severity >= least and finding.rule != worst.rule:
+            return [f"Also: {visible(finding.title, 120).strip().rstrip('.')}."]
+    return []
 
 
 def _unknown(outcome: Outcome) -> list[str]:

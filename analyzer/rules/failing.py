@@ -9,13 +9,17 @@ from analyzer.analysis.failures import Failing
 from analyzer.analysis.words import counted, duration, tally, times
 from analyzer.core.finding import Hit, Severity
 
+_NAMED = 3
+
 
 def who(group: Failing, labels: Labels) -> str:
-    """ "client 10.0.0.7", or "3 clients (most often 10.0.0.7)"."""
+    """ "client 10.0.0.7", "2 clients (10.0.0.7, 10.0.0.8)", "9 clients (most often 10.0.0.7, twice)"."""
     clients = group.by("client")
     first = next(iter(clients))
     if len(clients) == 1:
         return labels.client(first)
+    if len(clients) <= _NAMED and None not in clients:
+        return f"{counted(len(clients), 'client')} ({', '.join(labels.bare(c) for c in clients)})"
     most = f" (most often {labels.bare(first)}, {times(clients[first])})" if first is not None else ""
     return f"{counted(len(clients), 'client')}{most}"
 

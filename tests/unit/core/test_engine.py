@@ -204,14 +204,14 @@ def test_options_reach_the_rule() -> None:
     assert seen == [{"wait_ns": 5, "count": 9}]
 
 
-def test_findings_are_sorted_worst_first_then_surest_then_by_rule_and_time() -> None:
+def test_findings_are_sorted_worst_first_then_surest_then_earliest() -> None:
     rules = [
         rule(hit("late", when=(9, 9)), hit("early", when=(1, 1)), hit("no time", when=None), id="b"),
         rule(hit("unsure", complete=False), hit("bad", severity=Severity.CRITICAL), id="c"),
         rule(hit("sure"), id="a"),
     ]
     names = [finding.subject.name for finding in run(*rules).findings]
-    assert names == ["bad", "sure", "no time", "early", "late", "unsure"]
+    assert names == ["bad", "no time", "early", "sure", "late", "unsure"]
     assert [f.subject.name for f in run(*reversed(rules)).findings] == names
     assert [j.rule for j in run(*rules).judgements] == ["a", "b", "c"]
 
