@@ -56,7 +56,10 @@ def _hit(server: LockServer, waits: list[LockWait], lease_s: int | None) -> Hit:
         ),
         evidence=worst.evidence,
         when=(min(w.asked_ns for w in waits), max(w.granted_ns or 0 for w in waits)),
-        explanation=f"The worst: {seconds(worst.backoff_ns)} after calls {gaps} apart. {_why(server, worst, lease_s)}",
+        explanation=(
+            f"The worst: {seconds(worst.backoff_ns)} after calls {gaps} apart. "
+            f"{_why(server, worst, lease_s)}"
+        ),
         facts={
             "waits": len(waits),
             "backoff_ns": idle,
