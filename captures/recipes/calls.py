@@ -273,20 +273,23 @@ def reclaim(part: Part) -> None:
 
 
 def recall(part: Part) -> None:
-    """A reads with a read delegation; B opens for writing; five times."""
+    """A reads a file with a read delegation, B opens it for writing; five files, since knfsd gives no new
+    delegation on a file soon after a recall. Of the fourth A has the file open at that time."""
     if part.who == "clienta":
-        fd = part.open("model.bin")
-        part.write(fd, b"weights" * 100, 0)
-        part.close(fd)
+        for number in range(5):
+            fd = part.open(f"model{number}.bin")
+            part.write(fd, b"weights" * 100, 0)
+            part.close(fd)
     for number in range(5):
+        name = f"model{number}.bin"
         part.gate(f"round{number}", *ALL)
         if part.who == "clienta":
             for _ in range(3):
-                fd = part.open("model.bin", os.O_RDONLY)
+                fd = part.open(name, os.O_RDONLY)
                 part.read(fd, 700, 0)
                 part.close(fd)
-            if number == 3:  # keep it open for reading while the recall comes
-                fd = part.open("model.bin", os.O_RDONLY)
+            if number == 3:
+                fd = part.open(name, os.O_RDONLY)
             part.mark(f"a-read{number}")
             part.wait(f"b-wrote{number}")
             if number == 3:
@@ -294,7 +297,7 @@ def recall(part: Part) -> None:
                 part.close(fd)
         else:
             part.wait(f"a-read{number}")
-            fd = part.open("model.bin", os.O_RDWR)
+            fd = part.open(name, os.O_RDWR)
             part.write(fd, b"WEIGHTS", 0)
             part.fsync(fd)
             part.close(fd)
