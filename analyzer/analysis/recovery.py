@@ -28,6 +28,7 @@ from analyzer.core.rule import Fold
 from analyzer.core.table import Tables
 
 _MOST_SESSIONS = 16
+_ASKING = frozenset({"getattr", "lookup", "access"})
 _EVIDENCE = 8
 
 _STEPS = frozenset(
@@ -40,7 +41,8 @@ _NAMING = frozenset({"EXCHANGE_ID", "SETCLIENTID"})  # in no session yet
 _SESSION_LOSS = frozenset({"BADSESSION", "DEADSESSION"})
 _STATE_LOSS = frozenset({"STALE_STATEID", "EXPIRED"})  # in 4.0; with sessions it's one stateid's matter
 _LOSS = _SESSION_LOSS | _STATE_LOSS | {"STALE_CLIENTID"}
-#: What an application asks for. LOOKUP, GETATTR and ACCESS are left out: recovery itself sends them.
+#: What an application asks for. LOOKUP, GETATTR and ACCESS are left out before RECLAIM_COMPLETE: recovery
+#: itself sends them.
 _WORK = frozenset(
     {
         *("open", "close", "lock", "unlock", "read", "write", "commit"),
@@ -119,7 +121,9 @@ class _Recoveries:
         self._tables = tables
         self._clients: dict[tuple[str, str], _Client] = {}
         self._batch: pa.RecordBatch | None = None
-        self._work: Candidates | None = None  # ordinary operations of this batch, once asked for
+        # ordinary operations of this batch, and what recovery may send too, once asked for
+        self._work: Candidates | None = None
+        self._asking: Candidates | None = None
 
     def feed(self, batch: pa.RecordBatch) -> None:
         usable = present(batch.column("client")) & present(batch.column("end_lo"))
@@ -132,7 +136,7 @@ class _Recoveries:
         # all operations of a COMPOUND share its session, so one of them is enough
         working = good & present(batch.column("session")) & (integers(batch.column("position")) == 0)
         self._own_sessions(rows_of(batch, working & ~is_in(batch.column("op"), _NAMING)))
-        self._batch, self._work = batch, None
+        self._batch, self._work, self._asking = batch, None, None
         for at, row in zip(
             np.flatnonzero(special).tolist(), operations(rows_of(batch, special)), strict=True
         ):
@@ -153,11 +157,15 @@ class _Recoveries:
             or recovery.created_ns is None
         ):
             return
-        if self._work is None:
+        if self._work is None or self._asking is None:
+            good = integers(batch.column("status_code"), null=-1) == 0
             work = is_in(batch.column("kind"), _WORK) & ~booleans(batch.column("reclaim"))
-            work &= integers(batch.column("status_code"), null=-1) == 0
-            self._work = Candidates(batch, work)
-        row = self._work.first(key, recovery.created_ns, before_row)
+            self._work = Candidates(batch, work & good)
+            self._asking = Candidates(batch, is_in(batch.column("kind"), _ASKING) & good)
+        rows = [self._work.first(key, recovery.created_ns, before_row)]
+        if recovery.complete_ns is not None:
+            rows.append(self._asking.first(key, recovery.complete_ns, before_row))
+        row = min((found for found in rows if found is not None), default=None)
         if row is not None:
             recovery.normal_ns = batch.column("end_lo")[row].as_py()
             _cite(recovery.evidence, batch.column("at_return")[row].as_py())

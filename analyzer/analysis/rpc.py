@@ -13,6 +13,7 @@ from analyzer.analysis.columns import (
     Ints,
     Mask,
     call_rows,
+    distinct,
     group,
     integers,
     present,
@@ -24,13 +25,17 @@ from analyzer.core.rule import Fold
 from analyzer.core.table import Tables
 
 _MOST_PAIRS: Final = 65_536
+#: Answered calls at the beginning of a connection that are remembered: after a loss of its connection a
+#: client sends the calls that wait once more on the next one, with the same transaction ids.
+_MOST_FIRST: Final = 1024
+_MOST_REMEMBERED: Final = 262_144
 
 
 @dataclass(frozen=True, slots=True)
 class UnansweredCall:
-    """One call without a reply in this input. `server_reply_ns` and `client_reply_ns` are the times of
-    the server's last reply to anybody and to this client, None if there was none; `input_last_ns` is the
-    latest time that was known when the row was written."""
+    """One call without a reply in this input, on its connection or a later one. `server_reply_ns` and
+    `client_reply_ns` are the times of the server's last reply to anybody and to this client, None if there
+    was none; `input_last_ns` is the latest time that was known when the row was written."""
 
     endpoint: str
     client: str
@@ -89,6 +94,8 @@ class _Walk:
         self._pairs: dict[tuple[str, str], _Pair] = {}
         self._server_reply_ns: dict[str, int] = {}
         self._last_ns = 0
+        self._firsts: dict[str, int] = {}  # by connection: how many are remembered
+        self._answered: set[tuple[str, int]] = set()  # connection's client address, transaction id
 
     def feed(self, batch: pa.RecordBatch) -> None:
         rows = call_rows(batch)
@@ -100,6 +107,7 @@ class _Walk:
         last = np.where(answered, integers(batch, "end_lo")[rows], integers(batch, "start_lo")[rows])
         self._last_ns = max(self._last_ns, int(last.max()))
         self._count(endpoint, client, answered, last)
+        self._remember(batch, rows[answered])
         attempts = integers(batch, "attempts", 1)[rows]
         special = ~answered | (attempts > 1)
         if special.any():
@@ -118,6 +126,23 @@ class _Walk:
                 pair.last_reply_ns = reply
                 self._server_reply_ns[server] = max(reply, self._server_reply_ns.get(server, 0))
 
+    def _remember(self, batch: pa.RecordBatch, rows: Ints) -> None:
+        """Transaction ids of the first calls that were answered on each connection."""
+        connection, xid = text(batch, "connection").take(rows), integers(batch, "xid", -1)[rows]
+        codes, place = distinct(connection.codes, connection.size)
+        for number, name in enumerate(connection.named(codes)):
+            room = _MOST_FIRST - self._firsts.get(name or "", 0)
+            if name is None or room <= 0 or len(self._answered) >= _MOST_REMEMBERED:
+                continue
+            first = xid[place == number][:room].tolist()
+            self._firsts[name] = self._firsts.get(name, 0) + len(first)
+            host = _host(name)
+            self._answered.update((host, value) for value in first if value >= 0)
+
+    def _sent_again(self, call: Operation) -> bool:
+        """Whether the call was answered on a later connection."""
+        return (_host(call.connection or ""), -1 if call.xid is None else call.xid) in self._answered
+
     def _pair(self, endpoint: str, client: str) -> _Pair:
         key = (endpoint, client)
         if key not in self._pairs and len(self._pairs) >= _MOST_PAIRS:
@@ -128,7 +153,7 @@ class _Walk:
         for call in operations(calls):
             endpoint, client = call.endpoint or "", call.client or ""
             pair = self._pair(endpoint, client)
-            if call.end_lo is None:
+            if call.end_lo is None and not self._sent_again(call):
                 self._tables.of(UnansweredCall).append(
                     UnansweredCall(
                         endpoint=endpoint,
@@ -159,6 +184,12 @@ class _Walk:
                 )  # fmt: skip
 
 
+def _host(connection: str) -> str:
+    """Addresses of client and server, without the client's port, which a new connection changes."""
+    client, _, server = connection.partition(">")
+    return f"{client.rpartition(':')[0]}>{server}"
+
+
 def _note_resent(pair: _Pair, call: Operation) -> None:
     answered = call.end_lo is not None
     pair.first_ns = min(pair.first_ns, call.start_lo) if pair.resent else call.start_lo
@@ -176,7 +207,7 @@ FOLD = Fold(
     name="rpc",
     reads=(
         "endpoint", "client", "connection", "op", "kind", "object", "path", "compound", "callback",
-        "status_code", "start_lo", "end_lo", "attempts", "at_call", "at_return",
+        "status_code", "xid", "start_lo", "end_lo", "attempts", "at_call", "at_return",
     ),
     produces=(UnansweredCall, ResentCalls),
     start=_Walk,

@@ -17,6 +17,8 @@ from analyzer.wire.survey import MOUNT, NFS, NLM, NSM, PORTMAP, Survey
 #: More calls or replies without their counterpart than this make state over time unknowable.
 SEVERE_SHARE: Final = 0.01
 SNAPLEN_ADVICE: Final = "Capture whole packets (dumpcap -s 0), or at least 512 bytes for lock analysis."
+#: Less than this may be one RPC message (1 MiB of data is the most that Linux sends in one).
+LARGEST_RECORD: Final = (1 << 20) + 4096
 _NLM_PROCEDURES: Final = {
     1: "TEST", 2: "LOCK", 3: "CANCEL", 4: "UNLOCK", 5: "GRANTED", 6: "TEST_MSG",
     7: "LOCK_MSG", 8: "CANCEL_MSG", 9: "UNLOCK_MSG", 10: "GRANTED_MSG", 22: "NM_LOCK",
@@ -158,7 +160,10 @@ def _decode_notes(totals: CaptureTotals) -> list[Note]:
         if result.failure:
             text = f"{result.failure}; the rest of these connections was not decoded"
             notes.append(Note(text, Loss.UNDECODED, result.frames - result.decoded_frames))
-    missing = _undecoded_bytes(totals)
+    missing, torn = _undecoded_bytes(totals)
+    if torn:
+        text = f"{torn} bytes were the beginnings of RPC messages whose connection closed before their end"
+        notes.append(Note(text, None, torn))
     if missing > 0:
         text = f"{missing} bytes on RPC connections were not decoded as RPC"
         notes.append(Note(text, Loss.UNDECODED, missing, "Include the beginning of the connections."))
@@ -173,17 +178,16 @@ def _decode_notes(totals: CaptureTotals) -> list[Note]:
         notes.append(Note(text, Loss.UNMATCHED, unmatched, "Capture both directions from the start."))
     unanswered = sum(r.counts.unanswered for r in results)
     if unanswered:
-        notes.append(
-            Note(f"{unanswered} calls had no reply when the capture ended", Loss.MID_END, unanswered)
-        )
+        notes.append(Note(f"{unanswered} calls had no reply in this capture", Loss.MID_END, unanswered))
     given_up = sum(r.counts.given_up for r in results)
     if given_up:
         notes.append(Note(f"{given_up} calls were given up waiting for a reply", Loss.CAPPED, given_up))
     return notes
 
 
-def _undecoded_bytes(totals: CaptureTotals) -> int:
-    """Payload of the decoded TCP connections that did not turn out as RPC records."""
+def _undecoded_bytes(totals: CaptureTotals) -> tuple[int, int]:
+    """Payload of the decoded TCP connections that did not turn out as RPC records, and how much beside
+    it was the last record of a connection that closed (a server that restarts, a client that gives up)."""
     decoded: Counter[int] = Counter()
     for result in totals.results:
         decoded.update(result.counts.decoded_bytes)
@@ -191,7 +195,14 @@ def _undecoded_bytes(totals: CaptureTotals) -> int:
     for (which, _), state in totals.survey.tracker.directions.items():
         if which >> 1 in totals.chosen:
             streams[which] += state.payload - state.missing()
-    return sum(max(0, total - decoded[which]) for which, total in streams.items())
+    missing = torn = 0
+    for which, total in streams.items():
+        rest = max(0, total - decoded[which])
+        if rest < LARGEST_RECORD and "closed" in totals.survey.connections[which >> 1].marks:
+            torn += rest
+        else:
+            missing += rest
+    return missing, torn
 
 
 def _other_protocols(totals: CaptureTotals) -> list[Note]:

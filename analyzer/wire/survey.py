@@ -46,7 +46,7 @@ class Connection:
     nfs_calls: dict[bool, int] = field(default_factory=dict)
     replies: dict[bool, int] = field(default_factory=dict)
     sent: dict[bool, int] = field(default_factory=dict)  # payload frames per direction
-    marks: set[str] = field(default_factory=set)  # ceph, smb, tls, rpc-with-tls, syn
+    marks: set[str] = field(default_factory=set)  # ceph, smb, tls, rpc-with-tls, syn, closed
 
     @property
     def rpc(self) -> bool:
@@ -151,9 +151,10 @@ class Survey:
                 connection.truncated += int(cut[code])
                 sent = connection.sent
                 sent[bool(code & 1)] = sent.get(bool(code & 1), 0) + int(frames[code])
-        for number in np.unique(numbers[(part.flags & 2) != 0]).tolist():
-            if number >= 0:
-                self.connections[number].marks.add("syn")
+        for bits, mark in ((0x02, "syn"), (0x05, "closed")):  # SYN; FIN or RST
+            for number in np.unique(numbers[(part.flags & bits) != 0]).tolist():
+                if number >= 0:
+                    self.connections[number].marks.add(mark)
 
     def _classify(self, numbers: Int64s, up: Bools, part: Segments, octets: Octets, udp: bool) -> None:
         known = np.flatnonzero((part.captured >= (16 if udp else 20)) & (numbers >= 0))

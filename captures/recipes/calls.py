@@ -8,7 +8,6 @@ each other by empty files in SHARE (a folder of the host, no NFS).
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import json
@@ -24,7 +23,6 @@ from typing import Any
 
 READ, WRITE, UNLOCK = fcntl.LOCK_SH, fcntl.LOCK_EX, fcntl.LOCK_UN
 NAMES = {READ: "read", WRITE: "write", UNLOCK: "unlock"}
-SYNC_FILE_RANGE_WRITE = 2
 
 
 class Alarm(Exception):
@@ -219,6 +217,33 @@ def zombie(part: Part) -> None:
     part.close(fd)
 
 
+def regained(part: Part) -> None:
+    """A holds a lock and freezes beyond its lease; B gets it, writes, gives it back; A thaws, goes on.
+
+    A's kernel was told to take lost locks again (nfs.recover_lost_locks), without telling A's program."""
+    fd = part.open("data.db")
+    if part.who == "clienta":
+        part.lock(fd, WRITE, 0, 100)
+        part.write(fd, b"a-before", 0)
+        part.fsync(fd)
+        part.mark("a-holds")
+        part.wait("a-thawed")
+        part.write(fd, b"a-zombie", 0)
+        part.fsync(fd)
+        part.lock(fd, UNLOCK, 0, 100)
+    else:
+        part.wait("a-frozen")
+        part.lock(fd, WRITE, 0, 100)
+        part.write(fd, b"b-owner!", 0)
+        part.fsync(fd)
+        part.lock(fd, UNLOCK, 0, 100)
+        part.mark("b-holds")
+        part.wait("a-thawed")
+        time.sleep(1)
+        part.read(fd, 8, 0)
+    part.close(fd)
+
+
 def reclaim(part: Part) -> None:
     """A holds a lock over a restart of the server; B asks for another file's lock, then for A's."""
     fd = part.open("data.db")
@@ -248,20 +273,23 @@ def reclaim(part: Part) -> None:
 
 
 def recall(part: Part) -> None:
-    """A reads with a read delegation; B opens for writing; five times."""
+    """A reads a file with a read delegation, B opens it for writing; five files, since knfsd gives no new
+    delegation on a file soon after a recall. Of the fourth A has the file open at that time."""
     if part.who == "clienta":
-        fd = part.open("model.bin")
-        part.write(fd, b"weights" * 100, 0)
-        part.close(fd)
+        for number in range(5):
+            fd = part.open(f"model{number}.bin")
+            part.write(fd, b"weights" * 100, 0)
+            part.close(fd)
     for number in range(5):
+        name = f"model{number}.bin"
         part.gate(f"round{number}", *ALL)
         if part.who == "clienta":
             for _ in range(3):
-                fd = part.open("model.bin", os.O_RDONLY)
+                fd = part.open(name, os.O_RDONLY)
                 part.read(fd, 700, 0)
                 part.close(fd)
-            if number == 3:  # keep it open for reading while the recall comes
-                fd = part.open("model.bin", os.O_RDONLY)
+            if number == 3:
+                fd = part.open(name, os.O_RDONLY)
             part.mark(f"a-read{number}")
             part.wait(f"b-wrote{number}")
             if number == 3:
@@ -269,7 +297,7 @@ def recall(part: Part) -> None:
                 part.close(fd)
         else:
             part.wait(f"a-read{number}")
-            fd = part.open("model.bin", os.O_RDWR)
+            fd = part.open(name, os.O_RDWR)
             part.write(fd, b"WEIGHTS", 0)
             part.fsync(fd)
             part.close(fd)
@@ -294,11 +322,11 @@ def storm(part: Part) -> None:
     """Four writers a client write and sync small records; one reads before it and beside it."""
     if part.process == "reader":
         fd = part.open("input.bin")
-        part.write(fd, bytes(262144), 0)
+        part.write(fd, bytes(65536), 0)
         part.fsync(fd)
         part.close(fd)
         fd = part.open("input.bin", os.O_RDONLY | os.O_DIRECT)
-        buffer = mmap.mmap(-1, 4096)
+        buffer = mmap.mmap(-1, 512)
         end = time.monotonic() + 2
         begun = False
         number = 0
@@ -308,12 +336,10 @@ def storm(part: Part) -> None:
                 begun, end = True, time.monotonic() + 3
             if begun and time.monotonic() > end:
                 break
-            offset = number % 64 * 4096
-            part.call(
-                "read", lambda o=offset: os.preadv(fd, [buffer], o), fd=fd, offset=offset, length=4096
-            )
+            facts = {"fd": fd, "offset": number % 64 * 512, "length": 512}
+            part.call("read", lambda o=facts["offset"]: os.preadv(fd, [buffer], o), **facts)
             number += 1
-            time.sleep(0.03)
+            time.sleep(0.01)
         part.close(fd)
         return
     fd = part.open(f"log-{part.who}-{part.process}")
@@ -362,17 +388,15 @@ def small_files(part: Part) -> None:
 
 
 def unstable(part: Part) -> None:
-    """A pushes 256 KiB out without COMMIT, the server restarts, A syncs."""
-    fd = part.open(f"checkpoint-{part.who}.bin")
+    """A writes 256 KiB past its cache in many WRITEs; the server restarts before their COMMIT."""
+    fd = part.open(f"checkpoint-{part.who}.bin", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
     part.gate("open", *ALL)
     if part.who == "clienta":
-        push = ctypes.CDLL(None, use_errno=True).sync_file_range
-        push.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
-        part.write(fd, bytes(range(256)) * 1024, 0)
-        part.call("sync_file_range", lambda: push(fd, 0, 262144, SYNC_FILE_RANGE_WRITE), fd=fd)
-        time.sleep(0.3)
+        buffer = mmap.mmap(-1, 262144)
+        buffer.write(bytes(range(256)) * 1024)
         part.mark("please-restart")
-        part.wait("restarted")
+        facts = {"fd": fd, "offset": 0, "length": 262144}
+        part.call("write", lambda: os.pwrite(fd, buffer, 0), **facts)
         part.fsync(fd)
     part.gate("synced", *ALL)
     part.close(fd)
@@ -382,6 +406,7 @@ SCENARIOS: dict[str, tuple[Callable[[Part], None], dict[str, tuple[str, ...]]]] 
     "kernel-lock-contention": (contention, {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}),
     "kernel-nfs40": (contention, {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}),
     "kernel-lost-lock-zombie": (zombie, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-lost-lock-regained": (regained, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-restart-reclaim": (reclaim, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-delegation-recall": (recall, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-deadlock": (deadlock, {"clienta": ("p1",), "clientb": ("p1",)}),

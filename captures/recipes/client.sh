@@ -2,6 +2,7 @@
 set -x
 modprobe -d "$WORK/modules" nfsv4
 echo "$ROLE-id" >/sys/module/nfs/parameters/nfs4_unique_id
+case $SCENARIO in *regained) echo Y >/sys/module/nfs/parameters/recover_lost_locks ;; esac
 until [ -e /mnt/server.ready ]; do sleep 0.1; done
 mkdir -p /nfs
 mount -i -t nfs4 -o "vers=$VERSION,addr=10.99.0.1,clientaddr=$ADDRESS,sec=sys$OPTIONS" 10.99.0.1:/ /nfs || touch /mnt/failed

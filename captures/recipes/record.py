@@ -208,13 +208,14 @@ def restart_when_told(lab: Lab) -> None:
 SCENARIOS: dict[str, tuple[str, str, Callable[[Lab], None]]] = {
     "kernel-lock-contention": ("4.1", "", nothing),
     "kernel-lost-lock-zombie": ("4.1", "", freeze_holder),
+    "kernel-lost-lock-regained": ("4.1", "", freeze_holder),
     "kernel-restart-reclaim": ("4.1", "", restart_when_told),
     "kernel-delegation-recall": ("4.1", "", nothing),
     "kernel-deadlock": ("4.1", "", nothing),
     "kernel-fsync-storm": ("4.1", "", nothing),
     "kernel-append": ("4.1", "", nothing),
     "kernel-small-files": ("4.1", "", nothing),
-    "kernel-unstable-restart": ("4.1", ",wsize=32768", restart_when_told),
+    "kernel-unstable-restart": ("4.1", ",wsize=4096", restart_when_told),
     "kernel-nfs40": ("4.0", "", nothing),
 }
 

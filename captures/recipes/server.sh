@@ -14,7 +14,9 @@ exportfs -a
 rpc.mountd -N 3
 start() { rpc.nfsd -N 3 -V 4.0 -V 4.1 -V 4.2 -G 10 -L 10 4; }
 start
-cat /proc/fs/nfsd/versions
+case $SCENARIO in *unstable*) # slow answers: the restart falls between WRITE and COMMIT
+  modprobe -d "$WORK/modules" sch_netem; tc qdisc add dev vec0 root netem delay 200ms ;;
+esac
 touch /mnt/server.ready
 while [ ! -e /mnt/stop ]; do
   if [ -e /mnt/restart ]; then

@@ -50,6 +50,7 @@ def check(case: Case) -> Iterator[Hit]:
             f"{duration(waited)} {end}",
             evidence=worst.evidence,
             when=(first, last),
+            explanation=_explanation(worst),
             severity=_severity(max(waited, last - first), lease, case),
             complete=worst.through_ns is not None,
             facts={
@@ -57,6 +58,7 @@ def check(case: Case) -> Iterator[Hit]:
                 "refused": refused,
                 "clients": len(rows),
                 "longest_wait_ns": waited,
+                "backoff_ns": _after(worst),
                 "lease_s": lease or 0,
             },
         )
@@ -79,6 +81,17 @@ def _windows(rows: Iterator[GraceRow]) -> Iterator[list[GraceRow]]:
 
 def _waited(row: GraceRow) -> int:
     return (row.through_ns or row.last_ns) - row.first_ns
+
+
+def _after(row: GraceRow) -> int:
+    """From the last refusal to the success: mostly the client's own back-off."""
+    return 0 if row.through_ns is None else row.through_ns - row.last_ns
+
+
+def _explanation(row: GraceRow) -> str:
+    if not _after(row):
+        return ""
+    return f"Of its wait {duration(_after(row))} came after its last refusal: a client doubles its pauses."
 
 
 def _severity(lasted_ns: int, lease_seconds: int | None, case: Case) -> Severity:

@@ -16,28 +16,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analyzer.analysis.clients import ClientRow, Labels
-from analyzer.analysis.lock_words import file_name, file_subject, range_words, seconds
-from analyzer.analysis.locks import LockLost
+from analyzer.analysis.lock_words import NS, file_name, file_subject, range_words, seconds
+from analyzer.analysis.locks import LockHold, LockLost
 from analyzer.analysis.words import counted, duration
 from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
+#: A lock that comes back so soon is more likely the kernel's recovery than a new call of the program.
+_AT_ONCE = 2 * NS
 _RECLAIM = frozenset({"NO_GRACE", "RECLAIM_BAD", "RECLAIM_CONFLICT"})
 
 
 def check(case: Case) -> Iterator[Hit]:
     """One hit per client, file and cause."""
     labels = Labels.of(case)
+    holds: dict[tuple[str, str, str], list[LockHold]] = {}
+    for hold in case.rows(LockHold):
+        holds.setdefault((hold.endpoint, hold.client, hold.object), []).append(hold)
     groups: dict[tuple[str, str, str, str], list[LockLost]] = {}
     for row in case.rows(LockLost):
         groups.setdefault((row.endpoint, row.client, row.object, row.cause), []).append(row)
     for rows in groups.values():
-        yield _hit(rows, labels)
+        first = rows[0]
+        yield _hit(rows, labels, holds.get((first.endpoint, first.client, first.object), []))
 
 
-def _hit(rows: list[LockLost], labels: Labels) -> Hit:
+def _regained(row: LockLost, holds: list[LockHold]) -> int | None:
+    """How long after its loss the same owner got the same range again, None if not at once."""
+    same = (row.owner, row.offset, row.length, row.lock_type)
+    times = [
+        hold.start_ns - row.lost_ns
+        for hold in holds
+        if (hold.owner, hold.offset, hold.length, hold.lock_type) == same
+    ]
+    return min((ns for ns in times if 0 <= ns <= _AT_ONCE), default=None)
+
+
+def _hit(rows: list[LockLost], labels: Labels, holds: list[LockHold]) -> Hit:
     # one that another client got meanwhile is the worst
     row = max(rows, key=lambda r: (r.next_client is not None, -r.lost_ns))
+    regained = _regained(row, holds)
     name = file_name(row.path, row.object)
     following = ""
     if row.next_client:
@@ -57,17 +75,28 @@ def _hit(rows: list[LockLost], labels: Labels) -> Hit:
         ),
         evidence=row.evidence,
         when=(row.lost_ns, row.lost_ns),
+        explanation=_explanation(regained),
         facts={
             "client": row.client,
             "owner": row.owner or "",
             "cause": row.cause,
             "next_client": row.next_client or "",
             "both_held_ns": 0 if row.next_ns is None else max(0, row.lost_ns - row.next_ns),
+            "regained": int(regained is not None),
             "locks": len(rows),
             "grant_seen": int(row.held_since_ns is not None),
         },
         severity=Severity.CRITICAL if row.next_client else None,
         complete=row.held_since_ns is not None,
+    )
+
+
+def _explanation(regained: int | None) -> str:
+    if regained is None:
+        return ""
+    return (
+        f"After {duration(regained)} it took the lock again: if its kernel did (nfs.recover_lost_locks), "
+        "the program goes on without an error, over what others wrote meanwhile."
     )
 
 
@@ -84,7 +113,7 @@ RULE = Rule(
     title="A client lost a lock that it never gave back",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
-    reads=(LockLost, ClientRow),
+    reads=(LockLost, LockHold, ClientRow),
     check=check,
     remedy=(
         "Check what the application wrote after that time, and restart it: its lock is gone though it "

@@ -5,6 +5,8 @@ pauses after the release add up to `backoff_ns`, and no CB_NOTIFY_LOCK was seen 
 Why it matters: each hand-over of the lock costs up to half of the time waited so far (30 s at most on
 Linux), although nobody uses the lock. With a server that notifies it costs a round trip.
 
+A server that notifies may still forget a waiter: Linux knfsd does after one lease.
+
 When it is wrong: if callbacks go over a connection that was not captured (NFSv4.0 has no CB_NOTIFY_LOCK
 at all). Only waits with blocking lock types count: a program that polls with F_SETLK makes its own
 pauses.
@@ -17,6 +19,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import server_subject
 from analyzer.analysis.lock_words import NS, seconds
 from analyzer.analysis.locks import LockServer, LockWait
+from analyzer.analysis.server import ServerRow
 from analyzer.analysis.words import counted
 from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
@@ -28,6 +31,7 @@ _PAUSE = 9 * NS // 10
 def check(case: Case) -> Iterator[Hit]:
     """One hit per server."""
     servers = {s.endpoint: s for s in case.rows(LockServer) if not s.notifications}
+    leases = {row.endpoint: row.lease_seconds for row in case.rows(ServerRow)}
     found: dict[str, list[LockWait]] = {}
     for wait in case.rows(LockWait):
         polled = wait.blocking and any(gap >= _PAUSE for gap in wait.gaps_ns)
@@ -36,10 +40,10 @@ def check(case: Case) -> Iterator[Hit]:
             found.setdefault(wait.endpoint, []).append(wait)
     for endpoint, waits in found.items():
         if sum(w.backoff_ns for w in waits) >= case.options["backoff_ns"]:
-            yield _hit(servers[endpoint], waits)
+            yield _hit(servers[endpoint], waits, leases.get(endpoint))
 
 
-def _hit(server: LockServer, waits: list[LockWait]) -> Hit:
+def _hit(server: LockServer, waits: list[LockWait], lease_s: int | None) -> Hit:
     worst = max(waits, key=lambda w: w.backoff_ns)
     idle = sum(w.backoff_ns for w in waits)
     share = 100 * idle // max(sum(w.wait_ns for w in waits), 1)
@@ -52,7 +56,10 @@ def _hit(server: LockServer, waits: list[LockWait]) -> Hit:
         ),
         evidence=worst.evidence,
         when=(min(w.asked_ns for w in waits), max(w.granted_ns or 0 for w in waits)),
-        explanation=f"The worst: {seconds(worst.backoff_ns)} after calls {gaps} apart. {_why(server)}",
+        explanation=(
+            f"The worst: {seconds(worst.backoff_ns)} after calls {gaps} apart. "
+            f"{_why(server, worst, lease_s)}"
+        ),
         facts={
             "waits": len(waits),
             "backoff_ns": idle,
@@ -65,9 +72,14 @@ def _hit(server: LockServer, waits: list[LockWait]) -> Hit:
     )
 
 
-def _why(server: LockServer) -> str:
+def _why(server: LockServer, worst: LockWait, lease_s: int | None) -> str:
     if server.protocol == "nfs4.0":
         return "NFSv4.0 has no callback for that."
+    if server.may_notify and lease_s and worst.hold_ns > lease_s * NS:
+        return (
+            f"The server offers it (OPEN4_RESULT_MAY_NOTIFY_LOCK is set), but the lock was held for longer "
+            f"than its lease of {lease_s} s: Linux knfsd forgets a waiter after one lease."
+        )
     if server.may_notify:
         return "The server offers it (OPEN4_RESULT_MAY_NOTIFY_LOCK is set): look at the callback path."
     return "The server doesn't offer it (OPEN4_RESULT_MAY_NOTIFY_LOCK is not set)."
@@ -78,7 +90,7 @@ RULE = Rule(
     title="Lock waiters poll because the server doesn't notify them",
     severity=Severity.LOW,
     confidence=Confidence.HIGH,
-    reads=(LockWait, LockServer),
+    reads=(LockWait, LockServer, ServerRow),
     check=check,
     remedy=(
         "Mount with `vers=4.1` or later from a server that sends CB_NOTIFY_LOCK (Linux knfsd does, "
