@@ -55,6 +55,8 @@ class DecodeCounts:
     """What decoding came to; the parts of coverage that only a decoder can know."""
 
     rpc_messages: int = 0
+    messages: Counter[int] = field(default_factory=Counter)  # by connection
+    unread: Counter[int] = field(default_factory=Counter)  # frames by connection: see `undecoded` too
     compounds: int = 0
     attempts: int = 0  # calls sent again
     unmatched_replies: Counter[int] = field(default_factory=Counter)  # by connection
@@ -201,6 +203,7 @@ class Decoder:
         places = index[ambiguous] - 1
         cut = meta.captured[places] < meta.length[places]
         self.counts.truncated_messages += int(cut.sum())
+        self.counts.unread.update(meta.connection[places[cut]].tolist())
         ambiguous = ambiguous[~cut]
         clipped = np.setdiff1d(_clipped(values), ambiguous)
         wanted = np.concatenate([ambiguous, clipped])[: MAX_DEEP - self.counts.deep]
@@ -210,7 +213,9 @@ class Decoder:
             answers = self.second(meta, np.array(sorted(row_of), dtype=np.int64))
             found = {row_of[place]: messages for place, messages in answers.items()}
         self.counts.deep += len(found)
-        self.counts.undecoded += len(ambiguous) - sum(row in found for row in ambiguous.tolist())
+        unread = [row for row in ambiguous.tolist() if row not in found]
+        self.counts.undecoded += len(unread)
+        self.counts.unread.update(meta.connection[index[unread] - 1].tolist() if unread else [])
         return found
 
     def _deep_messages(
@@ -287,6 +292,8 @@ class Decoder:
         keys = (message["connection"] << 33) | (toward << 32) | message["xid"]
         pairs = self._match(keys.tolist(), calls.tolist(), carried, message["connection"])
         self.counts.rpc_messages += len(keys)
+        numbers, sizes = np.unique(message["connection"], return_counts=True)
+        self.counts.messages.update(dict(zip(numbers.tolist(), sizes.tolist(), strict=True)))
         replies = np.flatnonzero(~calls)
         if pairs:
             matched = np.array(pairs, dtype=np.int64)

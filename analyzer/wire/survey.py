@@ -32,7 +32,8 @@ _CEPH_PORTS = (3300, 6789)
 class Connection:
     """What one connection carried. Direction True is from the lower endpoint to the higher.
 
-    `calls` and `replies` count RPC messages that begin a segment; `frames` those with payload."""
+    `calls` and `replies` count RPC messages that begin a segment (once, however often it was sent);
+    `frames` those with payload."""
 
     low: int
     high: int
@@ -75,6 +76,7 @@ class Survey:
     truncated: int = 0
     no_ip: int = 0
     fragments: int = 0
+    too_short: int = 0  # TCP frames cut so short that their content can't be told
     unsupported_links: dict[int, int] = field(default_factory=dict)
     tunnels: dict[str, int] = field(default_factory=dict)
     # (program, version, procedure) of calls that begin a segment, NFSv4 left out
@@ -107,13 +109,17 @@ class Survey:
         for protocol in (TCP, UDP):
             part = segments(found, octets, protocol)
             if len(part.index):
-                self._segments(found, part, octets, protocol == UDP)
+                self._segments(found, part, octets, protocol == UDP, times[part.index])
+
+    def finish(self) -> None:
+        """The last block was fed."""
+        self.tracker.finish()
 
     def _tunnel(self, name: str, count: int) -> None:
         if count:
             self.tunnels[name] = self.tunnels.get(name, 0) + count
 
-    def _segments(self, found: Layers, part: Segments, octets: Octets, udp: bool) -> None:
+    def _segments(self, found: Layers, part: Segments, octets: Octets, udp: bool, times: Int64s) -> None:
         if udp:
             for port, name in _TUNNELS.items():
                 self._tunnel(name, int((part.target_port == port).sum()))
@@ -123,11 +129,12 @@ class Survey:
         for key, number in list(self.pairs.numbers.items())[len(self.connections) :]:
             self.connections[number] = Connection(*key)
         self._count(numbers, up, part)
-        self._classify(numbers, up, part, octets, udp)
+        fresh = np.ones(len(numbers), dtype=bool)
         if not udp:
             known = numbers >= 0
-            which = numbers * 2 + up
-            self.tracker.feed(which[known], part.sequence[known], part.length[known], part.flags[known])
+            columns = (part.sequence, part.length, part.flags, part.acknowledged, times)
+            fresh[known] = self.tracker.feed((numbers * 2 + up)[known], *(c[known] for c in columns))
+        self._classify(numbers, up, part, octets, udp, fresh)
 
     def _count(self, numbers: Int64s, up: Bools, part: Segments) -> None:
         filled = (part.length > 0) & (numbers >= 0)
@@ -147,8 +154,12 @@ class Survey:
             if number >= 0:
                 self.connections[number].marks.add("syn")
 
-    def _classify(self, numbers: Int64s, up: Bools, part: Segments, octets: Octets, udp: bool) -> None:
-        known = np.flatnonzero((part.captured >= (16 if udp else 20)) & (numbers >= 0))
+    def _classify(
+        self, numbers: Int64s, up: Bools, part: Segments, octets: Octets, udp: bool, fresh: Bools
+    ) -> None:
+        known = np.flatnonzero((part.captured >= (16 if udp else 20)) & (numbers >= 0) & fresh)
+        if not udp:
+            self.too_short += int(((part.captured < 20) & (part.length >= 20)).sum())
         at = part.payload[known] + (0 if udp else 4)
         mark = octets.u32(part.payload[known])
         size = mark & 0x7FFFFFFF
