@@ -56,7 +56,7 @@ class DecodeCounts:
 
     rpc_messages: int = 0
     messages: Counter[int] = field(default_factory=Counter)  # by connection
-    unread: Counter[int] = field(default_factory=Counter)  # frames by connection: see `undecoded` too
+    unread: Counter[int] = field(default_factory=Counter)  # messages without operations, by connection
     compounds: int = 0
     attempts: int = 0  # calls sent again
     unmatched_replies: Counter[int] = field(default_factory=Counter)  # by connection
@@ -152,6 +152,7 @@ class Decoder:
         first = np.cumsum(per_frame) - per_frame
         message = self._table(int(per_frame.sum()))
         for rows, found in groups:
+            self._without_operations(found, meta, index[rows] - 1)
             self._messages(message, first[rows], rows, found, values, meta, index)
         for row, messages in deep.items():
             self._deep_messages(message, int(first[row]), messages, meta, int(index[row]) - 1)
@@ -269,6 +270,13 @@ class Decoder:
                 message["plan"][at] = self._plan_code(part)
             else:
                 message["status"][at] = part.status
+
+    def _without_operations(self, found: tuple[Message, ...], meta: FrameMeta, places: Int64s) -> None:
+        """A truncated frame may end before the operations begin: that is no message without any."""
+        empty = sum(not part.steps for part in found)
+        if empty:
+            cut = places[meta.captured[places] < meta.length[places]]
+            self.counts.unread.update(np.repeat(meta.connection[cut], empty).tolist())
 
     def _plan_code(self, part: Message) -> int:
         code = self._plan_codes.get(part.steps)

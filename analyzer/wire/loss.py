@@ -23,9 +23,10 @@ _MAX_CLIENTS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """`unread`: RPC messages by connection that were seen to begin and that no decoder understood (what
-    was under way when the capture began left out). `one_way`: connections of which one direction is
-    missing though it was acknowledged. `begun`: those that were open before the capture."""
+    """`unread`: RPC messages by connection that were seen to begin and that no decoder understood, and
+    frames cut too short to tell (what was under way when the capture began left out). `one_way`:
+    connections of which one direction is missing though it was acknowledged. `begun`: those that were
+    open before the capture."""
 
     directions: Mapping[int, Direction]
     unread: Mapping[int, int]
@@ -91,7 +92,8 @@ def losses(survey: Survey, chosen: frozenset[int], results: Sequence[ShardResult
 
 def _messages(survey: Survey, number: int) -> int:
     connection = survey.connections[number]
-    return sum(connection.calls.values()) + sum(connection.replies.values())
+    named = sum(connection.calls.values()) + sum(connection.replies.values())
+    return named + connection.too_short
 
 
 def _unseen(state: Direction) -> bool:

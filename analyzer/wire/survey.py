@@ -41,6 +41,7 @@ class Connection:
     frames: int = 0
     payload_bytes: int = 0
     truncated: int = 0
+    too_short: int = 0  # frames cut before their content could be told
     calls: dict[bool, int] = field(default_factory=dict)
     nfs_calls: dict[bool, int] = field(default_factory=dict)
     replies: dict[bool, int] = field(default_factory=dict)
@@ -76,7 +77,6 @@ class Survey:
     truncated: int = 0
     no_ip: int = 0
     fragments: int = 0
-    too_short: int = 0  # TCP frames cut so short that their content can't be told
     unsupported_links: dict[int, int] = field(default_factory=dict)
     tunnels: dict[str, int] = field(default_factory=dict)
     # (program, version, procedure) of calls that begin a segment, NFSv4 left out
@@ -143,11 +143,13 @@ class Survey:
             frames = np.bincount(which)
             octets = np.bincount(which, weights=part.length[filled])
             cut = np.bincount(which, weights=(part.captured < part.length)[filled])
+            short = np.bincount(which, weights=((part.captured < 20) & (part.length >= 20))[filled])
             for code in np.flatnonzero(frames).tolist():
                 connection = self.connections[code >> 1]
                 connection.frames += int(frames[code])
                 connection.payload_bytes += int(octets[code])
                 connection.truncated += int(cut[code])
+                connection.too_short += int(short[code])
                 sent = connection.sent
                 sent[bool(code & 1)] = sent.get(bool(code & 1), 0) + int(frames[code])
         for number in np.unique(numbers[(part.flags & 2) != 0]).tolist():
@@ -158,8 +160,6 @@ class Survey:
         self, numbers: Int64s, up: Bools, part: Segments, octets: Octets, udp: bool, fresh: Bools
     ) -> None:
         known = np.flatnonzero((part.captured >= (16 if udp else 20)) & (numbers >= 0) & fresh)
-        if not udp:
-            self.too_short += int(((part.captured < 20) & (part.length >= 20)).sum())
         at = part.payload[known] + (0 if udp else 4)
         mark = octets.u32(part.payload[known])
         size = mark & 0x7FFFFFFF
@@ -211,6 +211,11 @@ class Survey:
         self._mark(which[np.isin(second, (0xFE534D42, 0xFF534D42)) & (first >> 24 == 0)], "smb")
         content, version = first >> 24, (first >> 8) & 0xFFFF
         self._mark(which[np.isin(content, (22, 23)) & (version >= 0x0301) & (version <= 0x0304)], "tls")
+
+    @property
+    def too_short(self) -> int:
+        """TCP frames that were cut before their content could be told."""
+        return sum(c.too_short for c in self.connections.values() if not c.udp)
 
     @property
     def rpc_connections(self) -> list[int]:
