@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analyzer.core.coverage import Coverage
-from analyzer.core.errors import InputError, NothingToCheckError
+from analyzer.core.errors import InputError
 from analyzer.wire.cited import cited_frames
-from analyzer.wire.coverage import CaptureTotals, coverage
+from analyzer.wire.coverage import CaptureTotals, coverage, without_packets
 from analyzer.wire.inputs import resolve
 from analyzer.wire.packets import ReadState, read_frames
 from analyzer.wire.resolve import Resolver, merged
@@ -81,6 +81,7 @@ class Capture:
             self.files, self.states, self.survey, self.chosen, filtered=self._filtered()
         )
         self.totals.whole = options.since is None and options.until is None
+        self.totals.since = options.since is not None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Operations in stream order (EVENT_SCHEMA)."""
@@ -113,8 +114,7 @@ class Capture:
             done += item.size
         survey.finish()
         if not survey.frames:
-            names = ", ".join(f.name for f in self.files)
-            raise NothingToCheckError(f"{names}: no packet in the capture")
+            raise without_packets(self.files, states)
         return survey, states
 
     def _choose(self) -> frozenset[int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from analyzer.core.coverage import Coverage, Loss, Note
+from analyzer.core.errors import AnalyzerError, InputError, NothingToCheckError
 from analyzer.wire.inputs import CaptureFile
 from analyzer.wire.loss import Losses, gaps, losses
 from analyzer.wire.packets import ReadState
@@ -35,6 +36,7 @@ class CaptureTotals:
     results: Sequence[ShardResult] = ()
     filtered: str = ""
     whole: bool = True  # no frames of those connections were left out
+    since: bool = False  # those before a chosen time were
     clients_on: dict[int, set[str]] = field(default_factory=dict)  # where something was lost
     operations: Counter[str] = field(default_factory=Counter)  # by protocol
     clients: int = 0
@@ -42,7 +44,7 @@ class CaptureTotals:
 
 def coverage(totals: CaptureTotals) -> Coverage:
     """The account of one capture."""
-    lost = losses(totals.survey, totals.chosen, totals.results, totals.whole)
+    lost = losses(totals.survey, totals.chosen, totals.results, totals.whole, totals.since)
     notes = [
         *_file_notes(totals),
         *_loss_notes(totals, lost),
@@ -86,6 +88,20 @@ def _seen(totals: CaptureTotals, lost: Losses) -> dict[str, int]:
 def _server(totals: CaptureTotals, number: int) -> int:
     connection = totals.survey.connections[number]
     return connection.high if connection.towards_server() else connection.low
+
+
+def without_packets(files: Sequence[CaptureFile], states: Sequence[ReadState]) -> AnalyzerError:
+    """What to say of captures that hold no packet at all."""
+    for item, state in zip(files, states, strict=True):
+        if state.damaged_at is not None:
+            return InputError(
+                f"{item.name}: makes no sense from byte {state.damaged_at} on, before any packet"
+            )
+    names = ", ".join(item.name for item in files)
+    cut = any(state.cut_at is not None or item.cut for item, state in zip(files, states, strict=True))
+    return NothingToCheckError(
+        f"{names}: no packet in the capture{', the file is cut off before the first one' if cut else ''}"
+    )
 
 
 def _file_notes(totals: CaptureTotals) -> list[Note]:
@@ -135,8 +151,8 @@ def _loss_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
         notes.append(Note(text, Loss.ONE_WAY, len(lost.one_way), remedy))
     if lost.begun:
         text = (
-            f"{len(lost.begun)} of {len(totals.chosen)} RPC connections were already open when the capture"
-            " began: state from before is unknown"
+            f"{len(lost.begun)} of {len(totals.chosen)} RPC connections were already open when the "
+            f"{'chosen time' if totals.since else 'capture'} began: state from before is unknown"
         )
         remedy = "Start the capture before the mount, or remount."
         notes.append(Note(text, Loss.MID_START, len(lost.begun), remedy))
@@ -189,7 +205,7 @@ def _undecoded_bytes(totals: CaptureTotals, lost: Losses) -> int:
     return sum(
         max(0, state.payload - state.missing() - decoded[which])
         for which, state in lost.directions.items()
-        if not totals.survey.connections[which >> 1].truncated
+        if totals.whole and not totals.survey.connections[which >> 1].truncated
     )
 
 

@@ -60,9 +60,11 @@ class Losses:
         )
 
 
-def losses(survey: Survey, chosen: frozenset[int], results: Sequence[ShardResult], whole: bool) -> Losses:
+def losses(
+    survey: Survey, chosen: frozenset[int], results: Sequence[ShardResult], whole: bool, since: bool
+) -> Losses:
     """The account of the `chosen` connections. `whole` is False where only a part of their frames was
-    decoded because the user asked for that."""
+    decoded because the user asked for that, `since` tells whether the beginning is left out."""
     directions = {
         which: state for which, state in survey.tracker.directions.items() if which >> 1 in chosen
     }
@@ -72,7 +74,9 @@ def losses(survey: Survey, chosen: frozenset[int], results: Sequence[ShardResult
         decoded.update(result.counts.messages)
         unread.update(result.counts.unread)
     begun = frozenset(
-        n for n in chosen if not survey.connections[n].udp and "syn" not in survey.connections[n].marks
+        n
+        for n in chosen
+        if since or not (survey.connections[n].udp or "syn" in survey.connections[n].marks)
     )
     seen = {n: _messages(survey, n) for n in chosen}
     for number, count in seen.items() if whole else ():
