@@ -167,13 +167,14 @@ def parse_time(text: str | None) -> TimePoint | None:
 
 
 def exit_code(outcome: Outcome, coverage: Coverage, fail_on: Severity) -> ExitCode:
-    """1 for findings at or above `fail_on`; 4 if the input lost so much that silence means nothing, or
-    a rule failed; else 0."""
+    """1 for findings at or above `fail_on`; 4 if the input lost so much that silence means nothing, a
+    finding of that severity had to be withheld, or a rule failed; else 0."""
     if any(f.severity >= fail_on for f in outcome.findings):
         return ExitCode.FINDINGS
     failed = any(
         j.verdict is Verdict.UNKNOWN and j.reason.startswith("the rule failed") for j in outcome.judgements
     )
+    failed = failed or any(f.severity >= fail_on for f in outcome.withheld)
     return ExitCode.UNKNOWN if coverage.severe or failed else ExitCode.CLEAN
 
 

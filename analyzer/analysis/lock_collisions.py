@@ -113,6 +113,7 @@ def conflict(place: Place, overlap: Overlap, ending: Grant, until: int) -> LockC
         from_ns=begin,
         until_ns=until,
         evidence=tuple(p for p in proof if p),
+        since_ns=older.grant_lo,
     )
 
 
@@ -165,6 +166,8 @@ def confirmed(place: Place, trespass: Trespass, ending: Grant, until: int) -> Lo
     gone = trespass.lost is not None or (older is not None and older.ended not in GIVEN_BACK)
     since = trespass.lost.lost_ns if trespass.lost else (ending.grant_hi if gone else None)
     proof = (ending.at, *trespass.at, ending.at_end)
+    own = trespass.lost.grant if trespass.lost else older
+    followed = [ending.grant_lo, *([own.grant_lo] if own else [])]
     return LockTrespass(
         endpoint=place.endpoint,
         client=trespass.client,
@@ -182,4 +185,5 @@ def confirmed(place: Place, trespass: Trespass, ending: Grant, until: int) -> Lo
         lost_ns=since,
         released=bool(ending.ended),
         evidence=tuple(p for p in proof if p),
+        since_ns=min(followed),
     )

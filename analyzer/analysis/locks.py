@@ -127,7 +127,7 @@ class LockServer:
 @dataclass(frozen=True, slots=True)
 class LockConflict:
     """Two grants that surely stood at the same time: from `from_ns` (the later grant's reply) to
-    `until_ns` (the earlier of the two calls that gave one back)."""
+    `until_ns` (the earlier of the two calls that gave one back). The first stands since `since_ns`."""
 
     endpoint: str
     object: str
@@ -143,6 +143,7 @@ class LockConflict:
     from_ns: int
     until_ns: int
     evidence: tuple[str, ...]
+    since_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ class LockTrespass:
     """Successful WRITEs of one client into a range that another client surely held write-locked from
     before the WRITE call until after its reply. The writer had no lock there. `lost`: it had one and
     lost it (a zombie write). `offset` and `length` are of the first such WRITE. Without `released` the
-    lock still stood when the input ended."""
+    lock still stood when the input ended. All this was followed since `since_ns`."""
 
     endpoint: str
     client: str
@@ -193,6 +194,7 @@ class LockTrespass:
     lost_ns: int | None
     released: bool
     evidence: tuple[str, ...]
+    since_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -37,12 +38,23 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """A time (both ends included) in which messages may have passed that the input doesn't hold.
+    `clients` are the identity keys of those whose messages they may have been; empty: anybody's."""
+
+    first_ns: int
+    last_ns: int
+    clients: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Coverage:
     """What was seen. `seen` maps a plural noun ("frames", "operations", "clients") to a count.
 
     `severe` is True where so much is missing that rules which follow state over time can't be judged
-    (truncated frames, one direction missing, more than 1 % of calls unmatched): the engine then gives
-    them the verdict *unknown*. A lesser loss lowers confidence by one step (`degraded`).
+    (more than 1 % of segments, bytes or messages): the engine then gives them the verdict *unknown*. A
+    lesser loss lowers confidence by one step (`degraded`), and a hit that leans on having seen a client
+    all the time is withheld where one of the `gaps` falls into that time.
     """
 
     seen: Mapping[str, int] = field(default_factory=dict)
@@ -51,9 +63,52 @@ class Coverage:
     last_ns: int | None = None
     notes: tuple[Note, ...] = ()
     severe: bool = False
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def degraded(self) -> bool:
         """True if anything that a rule may need was lost."""
         harmless = {Loss.MID_END, Loss.FILTERED}
         return self.severe or any(n.loss is not None and n.loss not in harmless for n in self.notes)
+
+
+class Gaps:
+    """Finds out whether something may have been missed while a hit built up."""
+
+    def __init__(self, gaps: Iterable[Gap]) -> None:
+        spans: dict[str | None, list[tuple[int, int]]] = {}
+        for gap in gaps:
+            for client in gap.clients or (None,):
+                spans.setdefault(client, []).append((gap.first_ns, gap.last_ns))
+        self._spans = {client: _merged(times) for client, times in spans.items()}
+
+    def within(
+        self, when: tuple[int, int] | None, clients: tuple[str, ...] | None
+    ) -> tuple[int, int] | None:
+        """The first gap in `when` (None: any time) that may concern these clients (None: any client)."""
+        asked = list(self._spans) if clients is None else [None, *dict.fromkeys(clients)]
+        found = [gap for name in asked if (gap := _first(self._spans.get(name, ()), when)) is not None]
+        return min(found, default=None)
+
+
+def _first(ordered: Sequence[tuple[int, int]], when: tuple[int, int] | None) -> tuple[int, int] | None:
+    if not ordered:
+        return None
+    if when is None:
+        return ordered[0]
+    first, last = when
+    at = max(0, bisect_right(ordered, (first, first)) - 1)  # this one may reach into it
+    for low, high in ordered[at : at + 2]:
+        if low <= last and high >= first:
+            return low, high
+    return None
+
+
+def _merged(times: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(times):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return merged

@@ -83,6 +83,9 @@ class Hit:
     sentence under stable names with the unit last (`wait_ns`, `refused`), for machines and tests.
     `severity` overrides the rule's where the number decides (a wait of minutes).
     `complete` is False when the hit leans on something that may have been missed on this input.
+    `leans_on` are the identity keys of the clients that must have been seen without a gap during all of
+    `when` for the hit to be true: the engine withholds it where the input has such a gap. None stands
+    for every client if the rule follows state, and for none if each hit stands on its frames alone.
     """
 
     subject: Subject
@@ -94,6 +97,7 @@ class Hit:
     severity: Severity | None = None
     remedy: str | None = None
     complete: bool = True
+    leans_on: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

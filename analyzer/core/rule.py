@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from analyzer.core.coverage import Coverage
+from analyzer.core.coverage import Coverage, Gaps
 from analyzer.core.errors import InputError, PremiseError
 from analyzer.core.finding import Confidence, Finding, Hit, Judgement, Severity, Verdict
 from analyzer.core.operations import select
@@ -156,10 +156,12 @@ def folds_for(rules: Iterable[Rule], folds: Sequence[Fold], others: Iterable[typ
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the engine returns: findings worst first, and one judgement per rule."""
+    """What the engine returns: findings worst first, and one judgement per rule. `withheld` are those
+    that the input is too incomplete for: they may be true, and nobody may be accused on their ground."""
 
     findings: tuple[Finding, ...]
     judgements: tuple[Judgement, ...]
+    withheld: tuple[Finding, ...] = ()
 
 
 def judge(
@@ -174,14 +176,41 @@ def judge(
     A rule that raises is *unknown* with the reason as its evidence; it never takes the others down.
     """
     findings: list[Finding] = []
+    withheld: list[Finding] = []
     judgements: list[Judgement] = []
+    gaps = Gaps(coverage.gaps)
     for rule in rules:
         own = {**rule.options, **(options or {}).get(rule.id, {})}
         judgement, hits = _judge_one(rule, Case(tables, coverage, own), kinds)
+        doubtful = [hit for hit in hits if _may_be_refuted(rule, hit, gaps)]
+        if doubtful:
+            judgement = _with_doubt(judgement, doubtful)
+            hits = [hit for hit in hits if not _may_be_refuted(rule, hit, gaps)]
+            withheld.extend(_finding(rule, hit, coverage) for hit in doubtful)
         judgements.append(judgement)
         findings.extend(_finding(rule, hit, coverage) for hit in hits)
     findings.sort(key=Finding.sort_key)
-    return Outcome(tuple(findings), tuple(sorted(judgements, key=lambda j: j.rule)))
+    withheld.sort(key=Finding.sort_key)
+    judgements.sort(key=lambda j: j.rule)
+    return Outcome(tuple(findings), tuple(judgements), tuple(withheld))
+
+
+def _may_be_refuted(rule: Rule, hit: Hit, gaps: Gaps) -> bool:
+    """Whether frames that could tell otherwise were lost while the hit built up."""
+    if hit.leans_on is None:
+        return rule.follows_state and gaps.within(hit.when, None) is not None
+    return bool(hit.leans_on) and gaps.within(hit.when, hit.leans_on) is not None
+
+
+def _with_doubt(judgement: Judgement, doubtful: Sequence[Hit]) -> Judgement:
+    left = judgement.findings - len(doubtful)
+    count = "1 finding is" if len(doubtful) == 1 else f"{len(doubtful)} findings are"
+    reason = (
+        f"{count} withheld, because frames that may tell otherwise were lost meanwhile: what is left looks"
+        f" as if {doubtful[0].message}"
+    )
+    verdict = Verdict.VIOLATED if left else Verdict.UNKNOWN
+    return Judgement(judgement.rule, verdict, left, reason)
 
 
 def _judge_one(rule: Rule, case: Case, kinds: Mapping[str, int]) -> tuple[Judgement, list[Hit]]:

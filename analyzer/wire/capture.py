@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analyzer.core.coverage import Coverage
-from analyzer.core.errors import InputError, NothingToCheckError
+from analyzer.core.errors import InputError
 from analyzer.wire.cited import cited_frames
-from analyzer.wire.coverage import CaptureTotals, coverage
+from analyzer.wire.coverage import CaptureTotals, coverage, without_packets
 from analyzer.wire.frame_index import FrameIndex
 from analyzer.wire.inputs import resolve
 from analyzer.wire.packets import ReadState, read_frames
@@ -75,9 +75,12 @@ class Capture:
         self.tshark = version()
         self.chosen = self._choose()
         self.frames = sum(self.survey.connections[n].frames for n in self.chosen)
+        self.suspects: dict[str, int] = {}  # connections that lost something
         self.totals = CaptureTotals(
             self.files, self.states, self.survey, self.chosen, filtered=self._filtered()
         )
+        self.totals.whole = options.since is None and options.until is None
+        self.totals.since = options.since is not None
         self.tasks = self._tasks()
         if len(self.tasks) > 1:
             self.workers.start(self.tasks)
@@ -130,9 +133,9 @@ class Capture:
                     self.index.add(out, number, frames, survey.feed(frames))
                     self.progress(SURVEY, done + state.bytes, total)
                 done += item.size
+        survey.finish()
         if not survey.frames:
-            names = ", ".join(f.name for f in self.files)
-            raise NothingToCheckError(f"{names}: no packet in the capture")
+            raise without_packets(self.files, states)
         return survey, states
 
     def _choose(self) -> frozenset[int]:
@@ -191,7 +194,7 @@ class Capture:
     def _by_order(self) -> dict[Order, frozenset[int]]:
         """Connections by how well their segments arrived. With IP fragments all stay together."""
         worst: dict[int, Order] = dict.fromkeys(self.chosen, Order.CLEAN)
-        for (which, _), direction in self.survey.tracker.directions.items():
+        for which, direction in self.survey.tracker.directions.items():
             number = which >> 1
             if number in worst and direction.disorder:
                 lossy = direction.missing() > 0 or worst[number] is Order.LOSSY
@@ -211,8 +214,19 @@ class Capture:
             resolved = resolver.batch(batch)
             self.totals.operations.update(_protocols(resolved))
             clients.update(resolved.column("client").dictionary.to_pylist())
+            self._whose(resolved)
             yield resolved
         self.totals.clients = len(clients)
+
+    def _whose(self, batch: pa.RecordBatch) -> None:
+        """Notes the clients on connections that lost something."""
+        if not self.suspects:
+            return
+        pairs = pa.table([batch.column(n).cast(pa.string()) for n in ("connection", "client")], ["c", "w"])
+        for row in pairs.group_by(["c", "w"]).aggregate([]).to_pylist():
+            number = self.suspects.get(row["c"])
+            if number is not None and row["w"] is not None:
+                self.totals.clients_on.setdefault(number, set()).add(row["w"])
 
     def _resolver(self) -> Resolver:
         size = len(self.survey.connections)
@@ -220,6 +234,9 @@ class Capture:
         servers = [self._end(n, True) if used[n] else "" for n in range(size)]
         clients = [self._end(n, False) if used[n] else "" for n in range(size)]
         labels = [f"{c}>{s}" for c, s in zip(clients, servers, strict=True)]
+        damaged = {w >> 1 for w, d in self.survey.tracker.directions.items() if d.gaps()}
+        damaged |= {n for n in self.chosen if self.survey.connections[n].truncated}
+        self.suspects = {labels[n]: n for n in damaged & self.chosen}
         return Resolver(servers, labels, clients)
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from analyzer.core.coverage import Coverage, Loss, Note
+from analyzer.core.errors import AnalyzerError, InputError, NothingToCheckError
 from analyzer.wire.inputs import CaptureFile
+from analyzer.wire.loss import Losses, gaps, losses
 from analyzer.wire.packets import ReadState
-from analyzer.wire.sequence import Direction
 from analyzer.wire.shard import ShardResult
 from analyzer.wire.survey import MOUNT, NFS, NLM, NSM, PORTMAP, Survey
 
-#: More calls or replies without their counterpart than this make state over time unknowable.
+#: More segments, bytes or messages missing than this make state over time unknowable.
 SEVERE_SHARE: Final = 0.01
 SNAPLEN_ADVICE: Final = "Capture whole packets (dumpcap -s 0), or at least 512 bytes for lock analysis."
 #: Less than this may be one RPC message (1 MiB of data is the most that Linux sends in one).
@@ -36,32 +37,37 @@ class CaptureTotals:
     chosen: frozenset[int]  # connections that were decoded
     results: Sequence[ShardResult] = ()
     filtered: str = ""
+    whole: bool = True  # no frames of those connections were left out
+    since: bool = False  # those before a chosen time were
+    clients_on: dict[int, set[str]] = field(default_factory=dict)  # where something was lost
     operations: Counter[str] = field(default_factory=Counter)  # by protocol
     clients: int = 0
 
 
 def coverage(totals: CaptureTotals) -> Coverage:
     """The account of one capture."""
+    lost = losses(totals.survey, totals.chosen, totals.results, totals.whole, totals.since)
     notes = [
         *_file_notes(totals),
-        *_loss_notes(totals),
-        *_decode_notes(totals),
+        *_loss_notes(totals, lost),
+        *_decode_notes(totals, lost),
         *_other_protocols(totals),
     ]
     if totals.filtered:
         notes.append(Note(totals.filtered, Loss.FILTERED))
     survey = totals.survey
     return Coverage(
-        seen=_seen(totals),
+        seen=_seen(totals, lost),
         inputs=tuple(f.name for f in totals.files),
         first_ns=survey.first_ns,
         last_ns=survey.last_ns,
         notes=tuple(notes),
-        severe=_severe(totals),
+        severe=_severe(totals, lost),
+        gaps=gaps(lost, totals.clients_on, survey.first_ns or 0, survey.last_ns or 0),
     )
 
 
-def _seen(totals: CaptureTotals) -> dict[str, int]:
+def _seen(totals: CaptureTotals, lost: Losses) -> dict[str, int]:
     survey = totals.survey
     servers = {_server(totals, n) for n in totals.chosen if survey.connections[n].nfs_calls}
     seen = {
@@ -75,7 +81,7 @@ def _seen(totals: CaptureTotals) -> dict[str, int]:
         "compounds": sum(r.counts.compounds for r in totals.results),
         "operations": sum(totals.operations.values()),
         "rpc retransmissions": sum(r.counts.attempts for r in totals.results),
-        "tcp retransmissions": sum(d.resent for d in _directions(totals)),
+        "tcp retransmissions": sum(d.resent for d in lost.directions.values()),
     }
     seen |= {f"{protocol} operations": n for protocol, n in sorted(totals.operations.items())}
     return seen
@@ -86,12 +92,18 @@ def _server(totals: CaptureTotals, number: int) -> int:
     return connection.high if connection.towards_server() else connection.low
 
 
-def _directions(totals: CaptureTotals) -> list[Direction]:
-    return [
-        state
-        for (which, _), state in totals.survey.tracker.directions.items()
-        if which >> 1 in totals.chosen
-    ]
+def without_packets(files: Sequence[CaptureFile], states: Sequence[ReadState]) -> AnalyzerError:
+    """What to say of captures that hold no packet at all."""
+    for item, state in zip(files, states, strict=True):
+        if state.damaged_at is not None:
+            return InputError(
+                f"{item.name}: makes no sense from byte {state.damaged_at} on, before any packet"
+            )
+    names = ", ".join(item.name for item in files)
+    cut = any(state.cut_at is not None or item.cut for item, state in zip(files, states, strict=True))
+    return NothingToCheckError(
+        f"{names}: no packet in the capture{', the file is cut off before the first one' if cut else ''}"
+    )
 
 
 def _file_notes(totals: CaptureTotals) -> list[Note]:
@@ -111,61 +123,63 @@ def _file_notes(totals: CaptureTotals) -> list[Note]:
     return notes
 
 
-def _loss_notes(totals: CaptureTotals) -> list[Note]:
+def _loss_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
     survey, notes = totals.survey, []
     cut = sum(survey.connections[n].truncated for n in totals.chosen)
+    unread = sum(n for which, n in lost.unread.items() if survey.connections[which].truncated)
     if cut:
-        text = (
-            f"{cut} RPC frames hold only their first {survey.longest_capture} bytes or less: operations"
-            " are missing from them, answers are incomplete"
-        )
+        text = f"{cut} RPC frames hold only their first {survey.longest_capture} bytes or less: "
+        if unread:
+            text += f"{unread} messages in them can't be read, answers are incomplete"
+        else:
+            text += "all messages that begin in them could be read, their data is incomplete"
         notes.append(Note(text, Loss.SNAPLEN, cut, SNAPLEN_ADVICE))
-    missing = sum(d.missing() for d in _directions(totals))
-    holes = sum(len(d.holes) for d in _directions(totals))
-    if missing:
-        text = f"{missing} bytes in {holes} gaps of RPC connections never reached the capture"
-        notes.append(
-            Note(text, Loss.GAP, holes, "Capture nearer to the server, with a larger buffer (-B 256).")
-        )
-    one_way = [n for n in sorted(totals.chosen) if _one_way(survey, n)]
-    if one_way:
-        text = f"{len(one_way)} RPC connections show only one direction"
-        notes.append(
-            Note(text, Loss.ONE_WAY, len(one_way), "Mirror both directions of the port (SPAN rx and tx).")
-        )
-    begun = [
-        n for n in totals.chosen
-        if not survey.connections[n].udp and "syn" not in survey.connections[n].marks
-    ]  # fmt: skip
-    if begun:
+    elif survey.too_short and not totals.chosen:
         text = (
-            f"{len(begun)} of {len(totals.chosen)} RPC connections were already open when the capture"
-            " began: state from before is unknown"
+            f"{survey.too_short} TCP frames hold only their first {survey.longest_capture} bytes or less:"
+            " what they carry can't be told"
         )
-        notes.append(
-            Note(text, Loss.MID_START, len(begun), "Start the capture before the mount, or remount.")
+        notes.append(Note(text, Loss.SNAPLEN, survey.too_short, SNAPLEN_ADVICE))
+    if lost.gaps:
+        text = (
+            f"{lost.missing_bytes} bytes in {lost.gaps} gaps of RPC connections never reached the capture"
+            f" ({_percent(lost.missing_bytes, lost.payload_bytes)} of the bytes)"
         )
+        remedy = "Capture nearer to the server, with a larger buffer (-B 256)."
+        notes.append(Note(text, Loss.GAP, lost.gaps, remedy))
+    if lost.one_way:
+        text = f"{len(lost.one_way)} RPC connections show only one direction"
+        remedy = "Mirror both directions of the port (SPAN rx and tx)."
+        notes.append(Note(text, Loss.ONE_WAY, len(lost.one_way), remedy))
+    if lost.begun:
+        text = (
+            f"{len(lost.begun)} of {len(totals.chosen)} RPC connections were already open when the "
+            f"{'chosen time' if totals.since else 'capture'} began: state from before is unknown"
+        )
+        remedy = "Start the capture before the mount, or remount."
+        notes.append(Note(text, Loss.MID_START, len(lost.begun), remedy))
     return notes
 
 
-def _one_way(survey: Survey, number: int) -> bool:
-    sent = survey.connections[number].sent
-    return sum(sent.values()) > 3 and (not sent.get(True) or not sent.get(False))
+def _percent(part: int, whole: int) -> str:
+    """`0.02 %`; never 0 for something."""
+    return f"{max(0.01, 100 * part / max(1, whole)):.2g} %"
 
 
-def _decode_notes(totals: CaptureTotals) -> list[Note]:
+def _decode_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
     notes: list[Note] = []
     results = totals.results
     for result in results:
         if result.failure:
             text = f"{result.failure}; the rest of these connections was not decoded"
             notes.append(Note(text, Loss.UNDECODED, result.frames - result.decoded_frames))
-    missing, torn = _undecoded_bytes(totals)
+    missing, torn = _undecoded_bytes(totals, lost)
     if torn:
         text = f"{torn} bytes were the beginnings of RPC messages whose connection closed before their end"
         notes.append(Note(text, None, torn))
-    if missing > 0:
-        text = f"{missing} bytes on RPC connections were not decoded as RPC"
+    unread = sum(n for which, n in lost.unread.items() if not totals.survey.connections[which].truncated)
+    if missing > 0 or unread:
+        text = f"{missing} bytes and {unread} messages on RPC connections were not decoded as RPC"
         notes.append(Note(text, Loss.UNDECODED, missing, "Include the beginning of the connections."))
     undecoded = sum(r.counts.undecoded for r in results)
     if undecoded:
@@ -185,20 +199,20 @@ def _decode_notes(totals: CaptureTotals) -> list[Note]:
     return notes
 
 
-def _undecoded_bytes(totals: CaptureTotals) -> tuple[int, int]:
+def _undecoded_bytes(totals: CaptureTotals, lost: Losses) -> tuple[int, int]:
     """Payload of the decoded TCP connections that did not turn out as RPC records, and how much beside
-    it was the last record of a connection that closed (a server that restarts, a client that gives up)."""
+    it was the last record of a connection that closed (a server that restarts, a client that gives up).
+    Where frames are truncated nobody can tell."""
     decoded: Counter[int] = Counter()
     for result in totals.results:
         decoded.update(result.counts.decoded_bytes)
-    streams: Counter[int] = Counter()
-    for (which, _), state in totals.survey.tracker.directions.items():
-        if which >> 1 in totals.chosen:
-            streams[which] += state.payload - state.missing()
     missing = torn = 0
-    for which, total in streams.items():
-        rest = max(0, total - decoded[which])
-        if rest < LARGEST_RECORD and "closed" in totals.survey.connections[which >> 1].marks:
+    for which, state in lost.directions.items():
+        connection = totals.survey.connections[which >> 1]
+        if not totals.whole or connection.truncated:
+            continue
+        rest = max(0, state.payload - state.missing() - decoded[which])
+        if rest < LARGEST_RECORD and "closed" in connection.marks:
             torn += rest
         else:
             missing += rest
@@ -257,13 +271,8 @@ def _rpc_programs(programs: Counter[tuple[int, int, int]]) -> list[Note]:
     return notes
 
 
-def _severe(totals: CaptureTotals) -> bool:
-    survey = totals.survey
-    if any(survey.connections[n].truncated for n in totals.chosen):
+def _severe(totals: CaptureTotals, lost: Losses) -> bool:
+    if any(r.failure for r in totals.results) or (totals.survey.too_short and not totals.chosen):
         return True
-    if any(r.failure for r in totals.results) or any(_one_way(survey, n) for n in totals.chosen):
-        return True
-    messages = sum(r.counts.rpc_messages for r in totals.results)
     unmatched = sum(sum(r.counts.unmatched_replies.values()) for r in totals.results)
-    undecoded = sum(r.counts.truncated_messages + r.counts.undecoded for r in totals.results)
-    return messages > 0 and (unmatched + undecoded) / messages > SEVERE_SHARE
+    return max(lost.share, unmatched / max(1, lost.messages)) > SEVERE_SHARE

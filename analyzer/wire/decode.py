@@ -39,6 +39,8 @@ class DecodeCounts:
     """What decoding came to; the parts of coverage that only a decoder can know."""
 
     rpc_messages: int = 0
+    messages: Counter[int] = field(default_factory=Counter)  # by connection
+    unread: Counter[int] = field(default_factory=Counter)  # messages without operations, by connection
     compounds: int = 0
     attempts: int = 0  # calls sent again
     unmatched_replies: Counter[int] = field(default_factory=Counter)  # by connection
@@ -134,6 +136,7 @@ class Decoder:
         first = np.cumsum(per_frame) - per_frame
         message = self._table(int(per_frame.sum()))
         for rows, found in groups:
+            self._without_operations(found, meta, index[rows] - 1)
             self._messages(message, first[rows], rows, found, values, meta, index)
         for row, messages in deep.items():
             self._deep_messages(message, int(first[row]), messages, meta, int(index[row]) - 1)
@@ -185,6 +188,7 @@ class Decoder:
         places = index[ambiguous] - 1
         cut = meta.truncated[places]
         self.counts.truncated_messages += int(cut.sum())
+        self.counts.unread.update(meta.connection[places[cut]].tolist())
         ambiguous = ambiguous[~cut]
         clipped = np.setdiff1d(_clipped(values), ambiguous)
         wanted = np.concatenate([ambiguous, clipped])[: MAX_DEEP - self.counts.deep]
@@ -194,7 +198,9 @@ class Decoder:
             answers = self.second(meta, np.array(sorted(row_of), dtype=np.int64))
             found = {row_of[place]: messages for place, messages in answers.items()}
         self.counts.deep += len(found)
-        self.counts.undecoded += len(ambiguous) - sum(row in found for row in ambiguous.tolist())
+        unread = [row for row in ambiguous.tolist() if row not in found]
+        self.counts.undecoded += len(unread)
+        self.counts.unread.update(meta.connection[index[unread] - 1].tolist() if unread else [])
         return found
 
     def _deep_messages(
@@ -249,6 +255,13 @@ class Decoder:
             else:
                 message["status"][at] = part.status
 
+    def _without_operations(self, found: tuple[Message, ...], meta: FrameMeta, places: Int64s) -> None:
+        """A truncated frame may end before the operations begin: that is no message without any."""
+        empty = sum(not part.steps for part in found)
+        if empty:
+            cut = places[meta.truncated[places]]
+            self.counts.unread.update(np.repeat(meta.connection[cut], empty).tolist())
+
     def _plan_code(self, part: Message) -> int:
         code = self._plan_codes.get(part.steps)
         if code is None:
@@ -271,6 +284,8 @@ class Decoder:
         keys = (message["connection"] << 33) | (toward << 32) | message["xid"]
         pairs = self._match(keys.tolist(), calls.tolist(), carried, message["connection"])
         self.counts.rpc_messages += len(keys)
+        numbers, sizes = np.unique(message["connection"], return_counts=True)
+        self.counts.messages.update(dict(zip(numbers.tolist(), sizes.tolist(), strict=True)))
         replies = np.flatnonzero(~calls)
         if pairs:
             matched = np.array(pairs, dtype=np.int64)

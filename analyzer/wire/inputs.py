@@ -19,7 +19,12 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _MAGIC: Final = {
     b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a",
 }  # fmt: skip
+_NO_CAPTURE: Final = (
+    "not a pcap or pcapng file. Convert other capture formats with: editcap -F pcapng IN OUT"
+)
 _CHUNK: Final = 1 << 20
+#: How much of a damaged compressed stream is lost at most beside what can't be unpacked.
+_LAST_CHUNK: Final = 256
 #: A compressed file may not grow past this (a bomb must not fill the disk); 64 GiB.
 MAX_UNPACKED: Final = 64 << 30
 
@@ -46,7 +51,7 @@ def resolve(
     be read, `NothingToCheckError` for a folder without a capture.
     """
     found: list[CaptureFile] = []
-    for argument in arguments:
+    for argument in dict.fromkeys(arguments):
         if argument == "-":
             found.append(_spool(stdin or sys.stdin.buffer, "stdin", scratch, len(found), progress))
             continue
@@ -58,8 +63,7 @@ def resolve(
             found += [_file(p, scratch, len(found) + i, progress) for i, p in enumerate(inside)]
         else:
             found.append(_file(path, scratch, len(found), progress))
-    files = _without_doubles(found)
-    return sorted(_uniquely_named(files), key=_first_time)
+    return _uniquely_named(sorted(_without_doubles(found), key=_place))
 
 
 def _captures_in(folder: Path) -> Iterator[Path]:
@@ -84,12 +88,11 @@ def _file(path: Path, scratch: Path, number: int, progress: Callable[[int], None
         with path.open("rb") as stream:
             magic = stream.read(4)
             if magic[:2] == _GZIP or magic == _ZSTD:
-                stream.seek(0)
-                return _unpack(stream, path.name, magic, scratch, number, progress)
+                return _unpack(path, path.name, magic, scratch, number, progress)
         if not magic:
             raise InputError(f"{path}: the file is empty")
         if magic not in _MAGIC:
-            raise InputError(f"{path}: not a pcap or pcapng file")
+            raise InputError(f"{path}: {_NO_CAPTURE}")
         return CaptureFile(path.name, path, path.stat().st_size)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -109,7 +112,7 @@ def _spool(
 
 
 def _unpack(
-    stream: IO[bytes],
+    path: Path,
     name: str,
     magic: bytes,
     scratch: Path,
@@ -118,27 +121,41 @@ def _unpack(
 ) -> CaptureFile:
     kind = "gzip" if magic[:2] == _GZIP else "zstd"
     target = scratch / f"unpacked-{number}"
-    written, cut = 0, ""
-    with target.open("wb") as out, pa.CompressedInputStream(pa.PythonFile(stream), kind) as source:
-        while True:
-            try:
-                chunk = source.read(_CHUNK)
-            except OSError as error:
-                cut = f"{name}: the {kind} stream ends early or is damaged ({error})"
+    cut = ""
+    with target.open("wb") as out:
+        for size in (_CHUNK, _LAST_CHUNK):  # what was asked for in one piece is lost with its end
+            cut = _inflate(path, kind, size, out, name, progress)
+            if not cut:
                 break
-            if not chunk:
-                break
-            written += len(chunk)
-            if written > MAX_UNPACKED:
-                raise InputError(f"{name}: unpacks to more than {MAX_UNPACKED >> 30} GiB")
-            out.write(chunk)
-            progress(len(chunk))
+        written = out.tell()
     if written < 4:
-        raise InputError(f"{name}: {cut or 'the file is empty'}")
+        raise InputError(cut or f"{name}: the file is empty")
     with target.open("rb") as unpacked:
         if unpacked.read(4) not in _MAGIC:
-            raise InputError(f"{name}: not a pcap or pcapng file inside")
+            raise InputError(f"{name}: inside it is {_NO_CAPTURE}")
     return CaptureFile(name, target, written, cut)
+
+
+def _inflate(
+    path: Path, kind: str, size: int, out: IO[bytes], name: str, progress: Callable[[int], None]
+) -> str:
+    """Unpack what `out` doesn't hold yet, in pieces of `size`; a sentence if the stream is damaged."""
+    have = out.tell()
+    skipped = 0
+    with pa.CompressedInputStream(pa.OSFile(str(path)), kind) as source:
+        try:
+            while skipped < have:
+                skipped += len(source.read(min(_CHUNK, have - skipped)))
+            while chunk := source.read(size):
+                out.write(chunk)
+                progress(len(chunk))
+                if out.tell() > MAX_UNPACKED:
+                    raise InputError(f"{name}: unpacks to more than {MAX_UNPACKED >> 30} GiB")
+        except OSError as error:
+            if error.errno is not None:
+                raise  # of the disk, not of the stream
+            return f"{name}: the {kind} stream ends early or is damaged ({error})"
+    return ""
 
 
 def _without_doubles(files: list[CaptureFile]) -> list[CaptureFile]:
@@ -160,8 +177,7 @@ def _uniquely_named(files: list[CaptureFile]) -> list[CaptureFile]:
     return named
 
 
-def _first_time(item: CaptureFile) -> tuple[int, str]:
+def _place(item: CaptureFile) -> tuple[int, str, int, str]:
     """Ring-buffer files come in any order: the first frame's time puts them right."""
-    for frames in read_frames(item.path, ReadState()):
-        return int(frames.time_ns[0]), item.name
-    return 0, item.name
+    first = next((int(f.time_ns[0]) for f in read_frames(item.path, ReadState())), 0)
+    return first, item.name, item.size, str(item.path)

@@ -135,6 +135,7 @@ class Segments:
     source_port: Int64s
     target_port: Int64s
     sequence: Int64s
+    acknowledged: Int64s
     flags: Int64s
     payload: Int64s  # offset in the buffer
     length: Int64s  # payload bytes on the wire
@@ -148,14 +149,16 @@ def segments(found: Layers, octets: Octets, protocol: int) -> Segments:
     index = np.flatnonzero(usable)
     at = found.transport[index]
     size = (octets.u8(at + 12) >> 4) * 4 if protocol == TCP else np.full(len(at), 8)
+    none = np.zeros(len(at), dtype=np.int64)
     length = np.maximum(found.network_length[index] - (at - found.network[index]) - size, 0)
     payload = at + size
     return Segments(
         index=index,
         source_port=octets.u16(at),
         target_port=octets.u16(at + 2),
-        sequence=octets.u32(at + 4) if protocol == TCP else np.zeros(len(at), dtype=np.int64),
-        flags=octets.u8(at + 13) if protocol == TCP else np.zeros(len(at), dtype=np.int64),
+        sequence=octets.u32(at + 4) if protocol == TCP else none,
+        acknowledged=octets.u32(at + 8) if protocol == TCP else none,
+        flags=octets.u8(at + 13) if protocol == TCP else none,
         payload=payload,
         length=length,
         captured=np.clip(found.end[index] - payload, 0, length),

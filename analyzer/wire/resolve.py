@@ -1,69 +1,24 @@
 """Give operations their identities and paths, in stream order over all connections.
 
-* client: session → clientid → the identity of EXCHANGE_ID or SETCLIENTID (RFC 8881 18.35, RFC 7530
-  16.33). NFSv4.0 names no client on most operations: there a connection belongs to the client that
-  last named itself on it.
+* client: see `clients`.
 * path: from LOOKUP, OPEN, CREATE and RENAME and the handles that GETFH returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from analyzer.core.operations import operations
 from analyzer.core.schema import EVENT_SCHEMA
+from analyzer.wire.clients import ClientNames
+from analyzer.wire.codes import Codes, Endpoints, combinations, forget, text_column
 from analyzer.wire.packets import Int64s
 from analyzer.wire.rows import ROOT_HANDLE
 from analyzer.wire.side import readable
-
-#: Known handles and names are forgotten, oldest first, past this many.
-MAX_KNOWN: Final = 400_000
-_NO_CLIENT: Final = "0x0000000000000000"
-
-
-class Codes:
-    """A dictionary column as codes (-1 = null) and words, whatever its dictionary looks like."""
-
-    def __init__(self, column: pa.DictionaryArray) -> None:
-        self.words: list[Any] = column.dictionary.to_pylist()
-        filled = column.indices.fill_null(-1) if column.null_count else column.indices
-        self.codes: Int64s = filled.to_numpy(zero_copy_only=False).astype(np.int64)
-
-    def word(self, code: int) -> Any:
-        """The word of a code, None for -1."""
-        return None if code < 0 else self.words[code]
-
-    def among(self, words: frozenset[str]) -> Int64s:
-        """Rows whose word is one of these."""
-        wanted = np.array([w in words for w in self.words] + [False])
-        return np.flatnonzero(wanted[self.codes])
-
-
-def _text(words: Sequence[str | None], inverse: Int64s) -> pa.DictionaryArray:
-    """One word per distinct combination, spread over the rows."""
-    position = {w: i for i, w in enumerate(dict.fromkeys(w for w in words if w is not None))}
-    index = np.array([-1 if w is None else position[w] for w in words], dtype=np.int32)[inverse]
-    missing = index < 0
-    indices = pa.array(index, mask=missing if missing.any() else None)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(list(position), type=pa.string()))
-
-
-def _combinations(*columns: Int64s) -> tuple[list[list[int]], Int64s]:
-    """Distinct rows of several code columns, and which one each row is."""
-    key = np.zeros(len(columns[0]), dtype=np.int64)
-    sizes = [int(c.max(initial=-1)) + 2 for c in columns]
-    for column, size in zip(columns, sizes, strict=True):
-        key = key * size + (column + 1)
-    unique, inverse = np.unique(key, return_inverse=True)
-    parts = []
-    for size in reversed(sizes):
-        unique, part = np.divmod(unique, size)
-        parts.append((part - 1).tolist())
-    return [list(row) for row in zip(*reversed(parts), strict=True)], inverse
 
 
 class Resolver:
@@ -71,11 +26,9 @@ class Resolver:
 
     def __init__(self, endpoints: Sequence[str], labels: Sequence[str], clients: Sequence[str]) -> None:
         # by connection number: server endpoint, "client>server", and the client's address:port
-        self.endpoints, self.labels, self.clients = endpoints, labels, clients
+        self.endpoints, self.labels = endpoints, labels
+        self.clients = ClientNames(clients)
         self.next_id = 0
-        self.identities: dict[tuple[str, str], str] = {}  # (endpoint, clientid)
-        self.sessions: dict[tuple[str, str], str] = {}  # (endpoint, session) → clientid
-        self.on_connection: dict[int, str] = {}  # NFSv4.0: connection → client
         self.paths: dict[tuple[str, str], str] = {}  # (endpoint, handle) → path
         self.children: dict[tuple[str, str, str], str] = {}  # (endpoint, parent, name) → handle
         self.full_identities: dict[str, str] = {}  # reference of the call → identity in full
@@ -84,11 +37,11 @@ class Resolver:
         """One batch, in stream order."""
         connection = batch.column("wire").to_numpy() >> 1
         numbers, which = np.unique(connection, return_inverse=True)
-        endpoint = _Endpoint([self.endpoints[n] for n in numbers.tolist()], which)
+        endpoint = Endpoints([self.endpoints[n] for n in numbers.tolist()], which)
         columns: dict[str, pa.Array] = {n: batch.column(n) for n in batch.schema.names}
         columns["identity"] = self._identities(batch)
-        self._learn(batch, endpoint, columns["identity"])
-        columns |= self._client(columns, endpoint, connection)
+        self.clients.learn(batch, endpoint, columns["identity"], connection)
+        columns |= self.clients.columns(columns, endpoint, connection)
         columns |= self._paths(columns, endpoint)
         rows = batch.num_rows
         first = self.next_id
@@ -97,10 +50,10 @@ class Resolver:
         position = batch.column("position").to_numpy()
         columns["op_id"] = pa.array(ids)
         columns["compound"] = pa.array(ids - position)
-        columns["witness"] = _text(["wire"], np.zeros(rows, dtype=np.int64))
+        columns["witness"] = text_column(["wire"], np.zeros(rows, dtype=np.int64))
         columns["process"] = pa.nulls(rows, EVENT_SCHEMA.field("process").type)
-        columns["endpoint"] = _text(endpoint.words, endpoint.codes)
-        columns["connection"] = _text([self.labels[n] for n in numbers.tolist()], which)
+        columns["endpoint"] = text_column(endpoint.words, endpoint.codes)
+        columns["connection"] = text_column([self.labels[n] for n in numbers.tolist()], which)
         return pa.record_batch([columns[f.name] for f in EVENT_SCHEMA], schema=EVENT_SCHEMA)
 
     # --- clients -----------------------------------------------------------------------------
@@ -122,96 +75,9 @@ class Resolver:
         ]
         return pa.array(full, type=pa.string()).dictionary_encode()
 
-    def _learn(self, batch: pa.RecordBatch, endpoint: _Endpoint, identity: pa.DictionaryArray) -> None:
-        op = Codes(batch.column("op"))
-        rows = op.among(frozenset({"EXCHANGE_ID", "SETCLIENTID", "CREATE_SESSION"}))
-        if not len(rows):
-            return
-        names = ["op", "status_code", "clientid", "session"]
-        place = pa.array(rows)
-        part = batch.select(names).take(place)
-        identities = identity.take(place).to_pylist()
-        for row, who, server in zip(
-            operations(part), identities, endpoint.codes[rows].tolist(), strict=True
-        ):
-            name = endpoint.words[server]
-            if row.status_code == 0 and row.clientid is not None:
-                if row.op == "CREATE_SESSION":
-                    if row.session is not None:
-                        self.sessions[name, row.session] = row.clientid
-                elif who is not None:
-                    self.identities[name, row.clientid] = who
-        for known in (self.sessions, self.identities):
-            _forget(known)
-
-    def _client(
-        self, columns: dict[str, pa.Array], endpoint: _Endpoint, connection: Int64s
-    ) -> dict[str, pa.Array]:
-        session, clientid = Codes(columns["session"]), Codes(columns["clientid"])
-        identity = Codes(columns["identity"])
-        found, inverse = _combinations(endpoint.codes, session.codes, clientid.codes, identity.codes)
-        clients: list[str | None] = []
-        ids: list[str | None] = []
-        # a session from before the capture, or one that the server doesn't know either
-        strangers: list[str | None] = []
-        for server, s, c, i in found:
-            name, own = endpoint.words[server], session.word(s)
-            told = clientid.word(c)
-            told = None if told == _NO_CLIENT else told
-            of_session = self.sessions.get((name, own)) if own else None
-            ids.append(of_session or told)
-            known = of_session or told
-            if identity.word(i) is not None:
-                clients.append(identity.word(i))
-            elif known is not None:
-                clients.append(self.identities.get((name, known), f"clientid {known}"))
-            else:
-                clients.append(None)
-            strangers.append(f"session {own}" if own else None)
-        words: list[str | None] = [*clients]
-        codes = inverse.copy()
-        if None in clients:
-            codes = self._by_connection(words, strangers, codes, connection)
-        return {"client": _text(words, codes), "clientid": _text(ids, inverse)}
-
-    def _by_connection(
-        self,
-        words: list[str | None],
-        strangers: list[str | None],
-        codes: Int64s,
-        connection: Int64s,
-    ) -> Int64s:
-        """Rows that name no client belong to the client last named on their connection; where none
-        ever was, to their session (which may have several connections), or else to the connection."""
-        named = np.array([w is not None for w in words])[codes]
-        order = np.argsort(connection, kind="stable")
-        place = np.arange(len(order))
-        group = connection[order]
-        begins = np.ones(len(order), dtype=bool)
-        begins[1:] = np.diff(group) != 0
-        last = np.maximum.accumulate(np.where(named[order] | begins, place, 0))
-        filled = np.empty_like(codes)
-        filled[order] = codes[order][last]
-        unknown = np.flatnonzero(~named)
-        still = unknown[np.array([w is None for w in words])[filled[unknown]]]
-        extra: dict[str, int] = {}
-        combos, which = _combinations(connection[still], codes[still])
-        chosen = []
-        for number, code in combos:
-            word = self.on_connection.get(number) or strangers[code] or self.clients[number]
-            chosen.append(extra.setdefault(word, len(words) + len(extra)))
-        filled[still] = np.array(chosen, dtype=np.int64)[which]
-        words.extend(extra)
-        finals = np.flatnonzero(np.append(begins[1:], True))
-        for number, code in zip(group[finals].tolist(), filled[order][finals].tolist(), strict=True):
-            word = words[code]
-            if word is not None and code < len(strangers):
-                self.on_connection[number] = word
-        return filled
-
     # --- paths -------------------------------------------------------------------------------
 
-    def _paths(self, columns: dict[str, pa.Array], endpoint: _Endpoint) -> dict[str, pa.Array]:
+    def _paths(self, columns: dict[str, pa.Array], endpoint: Endpoints) -> dict[str, pa.Array]:
         handle, parent = Codes(columns["object"]), Codes(columns["parent"])
         relative, new = Codes(columns["relative"]), Codes(columns["new_object"])
         op = Codes(columns["op"])
@@ -221,7 +87,7 @@ class Resolver:
             self.paths[key] = "/"
         named = np.flatnonzero(relative.codes >= 0)
         if len(named):
-            combos, _ = _combinations(
+            combos, _ = combinations(
                 endpoint.codes[named], parent.codes[named], relative.codes[named], new.codes[named]
             )
             for server, p, r, n in combos:
@@ -229,9 +95,9 @@ class Resolver:
         self._renames(columns, endpoint, op)
         objects = self._opened(columns["object"], handle, endpoint, parent, relative, op)
         of_object = Codes(objects)
-        combos, inverse = _combinations(endpoint.codes, of_object.codes)
+        combos, inverse = combinations(endpoint.codes, of_object.codes)
         paths = [self._path(endpoint.words[e], of_object.word(o)) for e, o in combos]
-        return {"object": objects, "path": _text(paths, inverse)}
+        return {"object": objects, "path": text_column(paths, inverse)}
 
     def _path(self, endpoint: str, handle: str | None) -> str | None:
         if handle is None:
@@ -252,10 +118,10 @@ class Resolver:
             self.paths[key] = _below(base, name)
         if parent is not None:
             self.children[endpoint, parent, name] = handle
-        _forget(self.paths)
-        _forget(self.children)
+        forget(self.paths)
+        forget(self.children)
 
-    def _renames(self, columns: dict[str, pa.Array], endpoint: _Endpoint, op: Codes) -> None:
+    def _renames(self, columns: dict[str, pa.Array], endpoint: Endpoints, op: Codes) -> None:
         rows = op.among(frozenset({"RENAME"}))
         if not len(rows):
             return
@@ -272,7 +138,7 @@ class Resolver:
         self,
         objects: pa.DictionaryArray,
         handle: Codes,
-        endpoint: _Endpoint,
+        endpoint: Endpoints,
         parent: Codes,
         relative: Codes,
         op: Codes,
@@ -282,7 +148,7 @@ class Resolver:
         rows = rows[(handle.codes[rows] < 0) & (relative.codes[rows] >= 0) & (parent.codes[rows] >= 0)]
         if not len(rows):
             return objects
-        combos, inverse = _combinations(endpoint.codes[rows], parent.codes[rows], relative.codes[rows])
+        combos, inverse = combinations(endpoint.codes[rows], parent.codes[rows], relative.codes[rows])
         words: list[str] = []
         for e, p, r in combos:
             key = endpoint.words[e], parent.word(p), relative.word(r)
@@ -290,27 +156,13 @@ class Resolver:
         position = {w: i + len(handle.words) for i, w in enumerate(dict.fromkeys(words))}
         codes = handle.codes.copy()
         codes[rows] = np.array([position[w] for w in words])[inverse]
-        return _text([*handle.words, *position, None], codes)
-
-
-class _Endpoint:
-    """The server of each row, as codes into distinct words."""
-
-    def __init__(self, names: list[str], which: Int64s) -> None:
-        self.words = list(dict.fromkeys(names))
-        position = {w: i for i, w in enumerate(self.words)}
-        self.codes: Int64s = np.array([position[n] for n in names], dtype=np.int64)[which]
+        return text_column([*handle.words, *position, None], codes)
 
 
 def _below(parent: str | None, name: str) -> str:
     if parent is None:
         return f"…/{name}"
     return f"{parent.rstrip('/')}/{name}"
-
-
-def _forget(known: dict[Any, Any]) -> None:
-    while len(known) > MAX_KNOWN:
-        known.pop(next(iter(known)))
 
 
 def merged(streams: Iterable[Iterable[pa.RecordBatch]]) -> Iterable[pa.RecordBatch]:

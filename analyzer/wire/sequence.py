@@ -1,98 +1,186 @@
 """TCP sequence numbers over time: bytes that the capture missed, and segments sent again.
 
 Kept for every direction of every connection with a few numbers each, so that coverage can say what was
-lost without a second pass, and tshark's own (slower) analysis is needed only where something is wrong.
+lost, and when, without a second pass, and tshark's own (slower) analysis is needed only where something
+is wrong. What one side acknowledges it has got, so that a frame is missed even where nothing follows it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analyzer.wire.packets import Int64s
 
-_SYN, _FIN = 0x02, 0x01
+_FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 _WINDOW = 1 << 32
+#: Gaps that may still be filled; older ones are taken as lost.
 _MAX_HOLES = 1000
+#: Times of gaps that are kept for one direction; beyond that neighbours are merged.
+_MAX_SPANS = 4000
+
+
+class Hole(NamedTuple):
+    """Octets [first, after) of a stream that weren't seen; they passed between the two times."""
+
+    first: int
+    after: int
+    before_ns: int
+    seen_ns: int
 
 
 @dataclass(slots=True)
 class Direction:
-    """One direction of one TCP connection. `expected` is the next sequence number; `holes` are
-    [first, after) ranges of the stream that haven't been seen yet.
+    """One direction of one connection (all TCP connections between the same two endpoints, one after
+    the other). `expected` is the next sequence number; `position` counts octets from the first segment
+    seen, gaps included; `holes` are those that haven't been seen yet.
     """
 
     expected: int
-    position: int = 0  # stream offset of `expected`, 0 at the first segment seen
-    holes: list[tuple[int, int]] = field(default_factory=list)
+    position: int = 0
+    holes: list[Hole] = field(default_factory=list)
+    given_up: int = 0  # holes that won't be filled any more
+    given_up_bytes: int = 0
+    spans: list[tuple[int, int]] = field(default_factory=list)  # when those were
     late: int = 0  # segments (or parts) that were seen before, or filled a hole
     resent: int = 0  # segments whose bytes had all been seen before
     control: int = 0  # sequence numbers that SYN and FIN took
     disorder: bool = False
+    last_ns: int = 0
 
     @property
     def payload(self) -> int:
         """Octets of payload from the first segment seen to the last, gaps included."""
         return max(0, self.position - self.control)
 
-    def advance(self, octets: int) -> None:
-        """The stream grew by that many octets."""
-        self.expected = (self.expected + octets) % _WINDOW
-        self.position += octets
-
     def missing(self) -> int:
-        """Bytes of the stream that the capture doesn't hold."""
-        return sum(after - first for first, after in self.holes)
+        """Octets of the stream that the capture doesn't hold."""
+        return self.given_up_bytes + sum(hole.after - hole.first for hole in self.holes)
 
-    def jump(self, first: int, after: int) -> None:
+    def gaps(self) -> int:
+        """How many times something was missed."""
+        return self.given_up + len(self.holes)
+
+    def times(self) -> list[tuple[int, int]]:
+        """(not before, not after) of every gap, neighbours merged where there are very many."""
+        return self.spans + [(hole.before_ns, hole.seen_ns) for hole in self.holes]
+
+    def jump(self, hole: Hole) -> None:
         """A segment began past what was expected."""
         self.disorder = True
-        if len(self.holes) < _MAX_HOLES:
-            self.holes.append((first, after))
+        self.holes.append(hole)
+        if len(self.holes) > _MAX_HOLES:
+            self._give_up(self.holes.pop(0))
 
-    def earlier(self, first: int, after: int) -> None:
-        """A segment began before what was expected: it fills holes, or was sent again."""
+    def _give_up(self, hole: Hole) -> None:
+        self.given_up += 1
+        self.given_up_bytes += hole.after - hole.first
+        self.spans.append((hole.before_ns, hole.seen_ns))
+        if len(self.spans) > _MAX_SPANS:
+            self.spans = [
+                (min(a[0], b[0]), max(a[1], b[1]))
+                for a, b in zip(self.spans[::2], self.spans[1::2], strict=False)
+            ] + self.spans[len(self.spans) // 2 * 2 :]
+
+    def earlier(self, first: int, after: int) -> bool:
+        """A segment began before what was expected: it fills holes (True), or was sent again."""
         self.disorder = True
         self.late += 1
-        left: list[tuple[int, int]] = []
+        left: list[Hole] = []
         filled = False
-        for low, high in self.holes:
-            if after <= low or first >= high:
-                left.append((low, high))
+        for hole in self.holes:
+            if after <= hole.first or first >= hole.after:
+                left.append(hole)
                 continue
             filled = True
-            if low < first:
-                left.append((low, first))
-            if after < high:
-                left.append((after, high))
+            if hole.first < first:
+                left.append(hole._replace(after=first))
+            if after < hole.after:
+                left.append(hole._replace(first=after))
         self.holes = left
         self.resent += not filled
+        return filled
+
+
+class Acknowledged(NamedTuple):
+    """What the other side said it had got of a direction: the first and the last time."""
+
+    first: int
+    last: int
+    first_ns: int
+    last_ns: int
 
 
 @dataclass(slots=True)
 class Tracker:
-    """All directions of a capture. A SYN begins a new numbering: the (direction, epoch) is the key."""
+    """All directions of a capture, by number: connection * 2 + direction."""
 
-    directions: dict[tuple[int, int], Direction] = field(default_factory=dict)
-    epochs: dict[int, int] = field(default_factory=dict)
+    directions: dict[int, Direction] = field(default_factory=dict)
+    acknowledged: dict[int, Acknowledged] = field(default_factory=dict)
 
-    def feed(self, which: Int64s, sequence: Int64s, length: Int64s, flags: Int64s) -> None:
-        """Take some segments, in capture order; `which` numbers their direction."""
+    def feed(
+        self, which: Int64s, sequence: Int64s, length: Int64s, flags: Int64s, ack: Int64s, time_ns: Int64s
+    ) -> NDArray[np.bool_]:
+        """Take some segments, in capture order; `which` numbers their direction. Tells which of them
+        hold something that hadn't been seen yet."""
+        fresh = np.ones(len(which), dtype=bool)
         if not len(which):
-            return
-        syn = (flags & _SYN) != 0
+            return fresh
         order = np.argsort(which, kind="stable")
-        group, syn, sequence, length = which[order], syn[order], sequence[order], length[order]
-        control = syn.astype(np.int64) + ((flags[order] & _FIN) != 0)
+        which, flags, time_ns = which[order], flags[order], time_ns[order]
+        syn = (flags & _SYN) != 0
+        run = np.ones(len(order), dtype=bool)  # a run: one direction, one numbering
+        run[1:] = np.diff(which) != 0
+        run |= syn
+        begins = np.flatnonzero(run)
+        again = self._sequence(which, sequence[order], length[order], flags, time_ns, begins)
+        fresh[order[again]] = False
+        self._acks(which, order, ack[order], flags, time_ns, begins)
+        return fresh
+
+    def finish(self) -> None:
+        """The capture is over: what was acknowledged and not seen is a gap."""
+        for which, told in self.acknowledged.items():
+            state = self.directions.get(which)
+            seen = state is not None and state.payload > 0
+            base = state.expected if state is not None and seen else told.first
+            beyond = (told.last - base + (_WINDOW >> 1)) % _WINDOW - (_WINDOW >> 1)
+            # a SYN and a FIN take a number each
+            if beyond <= (1 if seen else 2):
+                continue
+            if state is None:
+                state = self.directions[which] = Direction(base, last_ns=told.first_ns)
+            begin = state.last_ns if seen else told.first_ns
+            position = state.position
+            state.position += beyond
+            state.jump(Hole(position, position + beyond, min(begin, told.last_ns), told.last_ns))
+
+    def _sequence(
+        self,
+        which: Int64s,
+        sequence: Int64s,
+        length: Int64s,
+        flags: Int64s,
+        time_ns: Int64s,
+        begins: Int64s,
+    ) -> list[int]:
+        """Returns the places of segments that were seen before."""
+        again: list[int] = []
+        syn = (flags & _SYN) != 0
+        control = syn.astype(np.int64) + ((flags & _FIN) != 0)
         size = length + control
-        first = np.ones(len(order), dtype=bool)
-        first[1:] = np.diff(group) != 0
-        first |= syn
-        begins = np.flatnonzero(first)
-        states = [self._state(int(group[b]), bool(syn[b]), int(sequence[b])) for b in begins.tolist()]
-        label = np.cumsum(first) - 1
-        base = np.array([state.expected for state in states], dtype=np.int64)
+        states = [
+            self._state(w, int(s)) for w, s in zip(which[begins].tolist(), sequence[begins], strict=True)
+        ]
+        new = syn[begins]
+        label = np.zeros(len(which), dtype=np.int64)
+        label[begins] = 1
+        label = np.cumsum(label) - 1
+        base = np.where(new, sequence[begins], np.array([s.expected for s in states], dtype=np.int64))
         relative = ((sequence - base[label] + (_WINDOW >> 1)) % _WINDOW) - (_WINDOW >> 1)
         ends = relative + size
         lift = label * (_WINDOW << 1)  # keeps the running maximum of one run from reaching the next
@@ -101,26 +189,62 @@ class Tracker:
         before[1:] = reach[:-1]
         before[begins] = lift[begins]
         before -= lift
-        for at in np.flatnonzero((size > 0) & (relative != before)).tolist():
-            _note(states[label[at]], int(relative[at]), int(ends[at]), int(before[at]), int(length[at]))
-        gains = (reach - lift)[np.append(begins[1:], len(order)) - 1]
-        controls = np.bincount(label, weights=control).astype(np.int64)
-        for state, gain, extra in zip(states, gains.tolist(), controls.tolist(), strict=True):
-            state.advance(gain)
-            state.control += extra
+        reach -= lift
+        odd = np.flatnonzero((size > 0) & (relative != before))
+        edges = np.append(begins, len(which))
+        cuts = np.searchsorted(odd, edges)
+        controls = np.add.reduceat(control, begins)
+        for number, (state, (low, high)) in enumerate(zip(states, pairwise(edges.tolist()), strict=True)):
+            for at in odd[cuts[number] : cuts[number + 1]].tolist():
+                earlier_ns = int(time_ns[at - 1]) if at > low else state.last_ns
+                seen_before = _note(
+                    state,
+                    (int(relative[at]), int(ends[at]), int(before[at])),
+                    int(length[at]),
+                    (earlier_ns or int(time_ns[at]), int(time_ns[at])),
+                )
+                if seen_before:
+                    again.append(at)
+            gain = int(reach[high - 1])
+            state.expected = (int(base[number]) + gain) % _WINDOW
+            state.position += gain
+            state.control += int(controls[number])
+            state.last_ns = int(time_ns[high - 1])
+        return again
 
-    def _state(self, which: int, syn: bool, sequence: int) -> Direction:
-        if syn:
-            self.epochs[which] = self.epochs.get(which, 0) + 1
-        key = (which, self.epochs.get(which, 0))
-        state = self.directions.get(key)
+    def _state(self, which: int, sequence: int) -> Direction:
+        state = self.directions.get(which)
         if state is None:
-            state = self.directions[key] = Direction(expected=sequence)
+            state = self.directions[which] = Direction(sequence)
         return state
 
+    def _acks(
+        self, which: Int64s, order: Int64s, ack: Int64s, flags: Int64s, time_ns: Int64s, begins: Int64s
+    ) -> None:
+        usable = (flags & (_ACK | _RST)) == _ACK
+        last = np.maximum.reduceat(np.where(usable, np.arange(len(which)), -1), begins)
+        syn = np.flatnonzero(flags & _SYN)
+        renumbered = dict(zip(which[syn].tolist(), order[syn].tolist(), strict=True))  # the latest SYN
+        for direction in renumbered:
+            self.acknowledged.pop(direction, None)
+        for at in last[last >= 0].tolist():
+            other = int(which[at]) ^ 1
+            if renumbered.get(other, -1) > order[at]:
+                continue  # of the connection before
+            number, when = int(ack[at]), int(time_ns[at])
+            known = self.acknowledged.get(other)
+            first, first_ns = (number, when) if known is None else (known.first, known.first_ns)
+            self.acknowledged[other] = Acknowledged(first, number, first_ns, when)
 
-def _note(state: Direction, low: int, high: int, expected: int, length: int) -> None:
+
+def _note(state: Direction, reach: tuple[int, int, int], length: int, between: tuple[int, int]) -> bool:
+    """A segment that isn't the next one; returns whether all of it was seen before."""
+    low, high, expected = reach
     if low > expected:
-        state.jump(state.position + expected, state.position + low)
-    elif length > 1 or high > expected:  # one byte behind is a keep-alive
-        state.earlier(state.position + low, state.position + min(high, expected))
+        if low > expected + 1:  # one octet is a SYN, a FIN, or a keep-alive before it, never data
+            state.jump(Hole(state.position + expected, state.position + low, *between))
+        return False
+    if length <= 1 and high <= expected:  # a keep-alive
+        return length == 1
+    filled = state.earlier(state.position + low, state.position + min(high, expected))
+    return high <= expected and not filled

@@ -34,7 +34,8 @@ _CEPH_PORTS = (3300, 6789)
 class Connection:
     """What one connection carried. Direction True is from the lower endpoint to the higher.
 
-    `calls` and `replies` count RPC messages that begin a segment; `frames` those with payload."""
+    `calls` and `replies` count RPC messages that begin a segment (once, however often it was sent);
+    `frames` those with payload."""
 
     low: int
     high: int
@@ -42,6 +43,7 @@ class Connection:
     frames: int = 0
     payload_bytes: int = 0
     truncated: int = 0
+    too_short: int = 0  # frames cut before their content could be told
     calls: dict[bool, int] = field(default_factory=dict)
     nfs_calls: dict[bool, int] = field(default_factory=dict)
     replies: dict[bool, int] = field(default_factory=dict)
@@ -112,15 +114,21 @@ class Survey:
         for protocol in (TCP, UDP):
             part = segments(found, octets, protocol)
             if len(part.index):
-                numbers, up = self._segments(found, part, octets, protocol == UDP)
+                numbers, up = self._segments(found, part, octets, protocol == UDP, times[part.index])
                 connection[part.index], way[part.index] = numbers, up
         return Located(found.network, found.end, connection, way)
+
+    def finish(self) -> None:
+        """The last block was fed."""
+        self.tracker.finish()
 
     def _tunnel(self, name: str, count: int) -> None:
         if count:
             self.tunnels[name] = self.tunnels.get(name, 0) + count
 
-    def _segments(self, found: Layers, part: Segments, octets: Octets, udp: bool) -> tuple[Int64s, Bools]:
+    def _segments(
+        self, found: Layers, part: Segments, octets: Octets, udp: bool, times: Int64s
+    ) -> tuple[Int64s, Bools]:
         if udp:
             for port, name in _TUNNELS.items():
                 self._tunnel(name, int((part.target_port == port).sum()))
@@ -130,11 +138,12 @@ class Survey:
         for key, number in islice(self.pairs.numbers.items(), len(self.connections), None):
             self.connections[number] = Connection(*key)
         self._count(numbers, up, part)
-        self._classify(numbers, up, part, octets, udp)
+        fresh = np.ones(len(numbers), dtype=bool)
         if not udp:
             known = numbers >= 0
-            which = numbers * 2 + up
-            self.tracker.feed(which[known], part.sequence[known], part.length[known], part.flags[known])
+            columns = (part.sequence, part.length, part.flags, part.acknowledged, times)
+            fresh[known] = self.tracker.feed((numbers * 2 + up)[known], *(c[known] for c in columns))
+        self._classify(numbers, up, part, octets, udp, fresh)
         return numbers, up
 
     def _count(self, numbers: Int64s, up: Bools, part: Segments) -> None:
@@ -144,11 +153,13 @@ class Survey:
             frames = np.bincount(which)
             octets = np.bincount(which, weights=part.length[filled])
             cut = np.bincount(which, weights=(part.captured < part.length)[filled])
+            short = np.bincount(which, weights=((part.captured < 20) & (part.length >= 20))[filled])
             for code in np.flatnonzero(frames).tolist():
                 connection = self.connections[code >> 1]
                 connection.frames += int(frames[code])
                 connection.payload_bytes += int(octets[code])
                 connection.truncated += int(cut[code])
+                connection.too_short += int(short[code])
                 sent = connection.sent
                 sent[bool(code & 1)] = sent.get(bool(code & 1), 0) + int(frames[code])
         for bits, mark in ((0x02, "syn"), (0x05, "closed")):  # SYN; FIN or RST
@@ -156,8 +167,10 @@ class Survey:
                 if number >= 0:
                     self.connections[number].marks.add(mark)
 
-    def _classify(self, numbers: Int64s, up: Bools, part: Segments, octets: Octets, udp: bool) -> None:
-        known = np.flatnonzero((part.captured >= (16 if udp else 20)) & (numbers >= 0))
+    def _classify(
+        self, numbers: Int64s, up: Bools, part: Segments, octets: Octets, udp: bool, fresh: Bools
+    ) -> None:
+        known = np.flatnonzero((part.captured >= (16 if udp else 20)) & (numbers >= 0) & fresh)
         at = part.payload[known] + (0 if udp else 4)
         mark = octets.u32(part.payload[known])
         size = mark & 0x7FFFFFFF
@@ -209,6 +222,11 @@ class Survey:
         self._mark(which[np.isin(second, (0xFE534D42, 0xFF534D42)) & (first >> 24 == 0)], "smb")
         content, version = first >> 24, (first >> 8) & 0xFFFF
         self._mark(which[np.isin(content, (22, 23)) & (version >= 0x0301) & (version <= 0x0304)], "tls")
+
+    @property
+    def too_short(self) -> int:
+        """TCP frames that were cut before their content could be told."""
+        return sum(c.too_short for c in self.connections.values() if not c.udp)
 
     @property
     def rpc_connections(self) -> list[int]:

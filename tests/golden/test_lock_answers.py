@@ -73,12 +73,11 @@ def test_two_kernel_clients_have_no_lock_trouble(tmp_path: Path) -> None:
 
 
 def test_locks_of_the_conformance_suite(tmp_path: Path) -> None:
-    """Its tests let the lease of a holder run out (LKU10, LOCK13) and deny locks by the same client."""
+    """Its tests let the lease of a holder run out (LKU10, LOCK13). They deny locks by another owner of
+    the same client too, within milliseconds: nothing that tells a fault from a race."""
     found = findings("nfs40-pynfs-locks.pcap", tmp_path / "run")
-    assert set(found) == {"lock-lost", "lock-denied-by-self", "share-denied"}
+    assert set(found) == {"lock-lost", "share-denied"}
     lost = {f["facts"]["cause"]: f for f in found["lock-lost"]}
     assert set(lost) == {"EXPIRED"}
     assert len(found["lock-lost"]) == 2
     assert {f["facts"]["next_client"] != "" for f in found["lock-lost"]} == {True, False}
-    (own,) = found["lock-denied-by-self"]
-    assert (own["facts"]["reason"], own["facts"]["count"]) == ("own client", 3)

@@ -86,6 +86,7 @@ def _hit(row: RecallRow, took: int, delayed: list[DelayRow], high_ns: float, lab
         message=f"{labels.client(row.client)} {deed} by server {row.endpoint}{cost}",
         evidence=(*row.evidence, *[ref for delay in delayed for ref in delay.evidence][:8]),
         when=(row.recalled_ns, row.recalled_ns + took),
+        leans_on=(row.client,) if row.client else None,
         severity=Severity.HIGH if missing or took >= high_ns else None,
         complete=not missing,
         facts={

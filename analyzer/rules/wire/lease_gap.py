@@ -122,6 +122,7 @@ def _hit(row: SilenceRow, lease: int | None, status: str | None, labels: Labels)
         f"{duration(length)}, {limit} {end}",
         evidence=row.evidence,
         when=(row.start_ns, row.end_ns),
+        leans_on=(row.client,),
         severity=severity,
         complete=row.ended,
         facts={"silent_ns": length, "lease_s": lease or 0, "status": status or ""},

@@ -42,7 +42,8 @@ def check(case: Case) -> Iterator[Hit]:
                 f"{row.second_type} lock while another owner's {row.first_type} lock stood"
             ),
             evidence=row.evidence,
-            when=(row.from_ns, row.until_ns),
+            when=(min(row.since_ns or row.from_ns, row.from_ns), row.until_ns),
+            leans_on=(row.first_client, row.second_client),
             facts={
                 "first": row.first_client,
                 "second": row.second_client,

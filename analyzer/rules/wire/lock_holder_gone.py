@@ -81,6 +81,7 @@ def _hit(silence: SilenceRow, waits: list[LockWait], lease: int, labels: Labels)
         ),
         evidence=(*silence.evidence, *first.evidence),
         when=(silence.start_ns, silence.end_ns),
+        leans_on=(silence.client, *sorted(waiters)),
         facts={
             "holder": first.holder_client or "",
             "silent_ns": lasted,

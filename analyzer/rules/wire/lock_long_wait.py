@@ -63,6 +63,7 @@ def _hit(wait: LockWait, count: int, total: int, labels: Labels) -> Hit:
         message=f"{waiter} {waited} {lock}{end}: {_parts(wait, holder)}{more}",
         evidence=wait.evidence,
         when=(wait.asked_ns, wait.last_ns if wait.granted_ns is None else wait.granted_ns),
+        leans_on=tuple(c for c in (wait.client, wait.holder_client) if c),
         explanation=_explanation(wait),
         facts={
             "waiter": wait.client,

@@ -74,7 +74,8 @@ def _hit(rows: list[LockLost], labels: Labels, holds: list[LockHold]) -> Hit:
             f"({range_words(row.offset, row.length)}{more}){held}: {_cause(row.cause)}{following}"
         ),
         evidence=row.evidence,
-        when=(row.lost_ns, row.lost_ns),
+        when=(min(row.held_since_ns or row.lost_ns, row.lost_ns), row.lost_ns),
+        leans_on=(row.client,),
         explanation=_explanation(regained),
         facts={
             "client": row.client,

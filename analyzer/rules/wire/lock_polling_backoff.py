@@ -56,6 +56,7 @@ def _hit(server: LockServer, waits: list[LockWait], lease_s: int | None) -> Hit:
         ),
         evidence=worst.evidence,
         when=(min(w.asked_ns for w in waits), max(w.granted_ns or 0 for w in waits)),
+        leans_on=tuple(dict.fromkeys(c for w in waits for c in (w.client, w.holder_client) if c)),
         explanation=(
             f"The worst: {seconds(worst.backoff_ns)} after calls {gaps} apart. "
             f"{_why(server, worst, lease_s)}"

@@ -52,6 +52,7 @@ def _hit(cycle: LockCycle, labels: Labels) -> Hit:
         message=f"{len(names)} {what} block each other for {lasting}{end}: {links}",
         evidence=cycle.evidence,
         when=(cycle.from_ns, cycle.until_ns),
+        leans_on=cycle.clients,
         explanation=(
             "Each holder is the same lock owner that waits for the next: none can go on."
             if cycle.same_owners

@@ -53,7 +53,8 @@ def _hit(rows: list[LockTrespass], labels: Labels) -> Hit:
             f"lock while {labels.client(first.holder_client)} held the write lock"
         ),
         evidence=first.evidence,
-        when=(first.first_ns, rows[-1].last_ns),
+        when=(min(r.since_ns or r.first_ns for r in rows), rows[-1].last_ns),
+        leans_on=(first.client, first.holder_client),
         facts={
             "client": first.client,
             "holder": first.holder_client,

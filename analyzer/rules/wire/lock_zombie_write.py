@@ -41,7 +41,8 @@ def check(case: Case) -> Iterator[Hit]:
                 f"while {labels.client(first.holder_client)} held the write lock"
             ),
             evidence=first.evidence,
-            when=(first.first_ns, rows[-1].last_ns),
+            when=(min(r.since_ns or r.first_ns for r in rows), rows[-1].last_ns),
+            leans_on=(first.client, first.holder_client),
             explanation=f"{counted(sum(r.writes for r in rows), 'WRITE')} were accepted by the server.",
             facts={
                 "client": first.client,

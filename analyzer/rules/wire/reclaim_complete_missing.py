@@ -45,6 +45,7 @@ def check(case: Case) -> Iterator[Hit]:
             f"RECLAIM_COMPLETE{refused}; none came in the {duration(watched)} after{others}",
             evidence=row.evidence,
             when=(row.created_ns, last[row.endpoint]),
+            leans_on=(row.client,),
             severity=Severity.HIGH if row.refused else None,
             complete=watched >= case.options["settle_ns"],
             facts={"refused": row.refused, "watched_ns": watched, "clients": len(missing)},

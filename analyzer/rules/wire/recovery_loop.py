@@ -46,6 +46,7 @@ def check(case: Case) -> Iterator[Hit]:
             f"{listed(worst.ops)}{inside}){more}",
             evidence=worst.evidence,
             when=(worst.first_ns, worst.last_ns),
+            leans_on=(client,),
             facts={
                 "count": worst.count,
                 "rounds": worst.rounds,

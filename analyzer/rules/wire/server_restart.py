@@ -41,6 +41,7 @@ def check(case: Case) -> Iterator[Hit]:
             f"{_signs(row)}{_lost(row, labels)}",
             evidence=row.evidence,
             when=(row.not_before_ns, row.not_after_ns),
+            leans_on=(),  # both instances spoke in the frames that are cited
             severity=Severity.HIGH if row.uncommitted_writes else None,
             facts={
                 "window_ns": window,

@@ -51,6 +51,7 @@ def _hit(endpoint: str, stalls: list[Stall], labels: Labels, long_ns: int) -> Hi
         ),
         evidence=references([longest.at_call, longest.at_before, longest.at_after]),
         when=(longest.start_ns, longest.end_ns),
+        leans_on=(longest.client,) if longest.client else (),
         facts={
             "server": endpoint,
             "stall_ns": lasted,

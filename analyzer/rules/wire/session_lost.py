@@ -77,6 +77,7 @@ def _one(row: RecoveryRow, case: Case, labels: Labels) -> Hit:
         f"{times(row.losses)}) {end}{steps}{reclaims}{refused}{restarted}",
         evidence=row.evidence,
         when=(min(_marks(row)), max(_marks(row))),
+        leans_on=(row.client,),
         severity=_severity(row, case),
         complete=row.normal_ns is not None,
         facts={
@@ -100,6 +101,7 @@ def _many(rows: list[RecoveryRow], endpoint: str, case: Case, labels: Labels) ->
         f"{duration(_lasted(slowest))}",
         evidence=slowest.evidence,
         when=(min(min(_marks(row)) for row in rows), max(max(_marks(row)) for row in rows)),
+        leans_on=tuple(dict.fromkeys(row.client for row in rows)),
         severity=max(_severity(row, case) or Severity.MEDIUM for row in rows),
         complete=back == len(rows),
         facts={
@@ -120,6 +122,7 @@ def _strange(rows: list[RecoveryRow], endpoint: str, labels: Labels) -> Hit:
         f"({rows[0].status}) and that was never seen to work here",
         evidence=tuple(ref for row in rows for ref in row.evidence)[:8],
         when=(min(min(_marks(row)) for row in rows), max(max(_marks(row)) for row in rows)),
+        leans_on=tuple(dict.fromkeys(row.client for row in rows)),
         severity=Severity.LOW,
         facts={"losses": losses, "clients": len(rows)},
     )

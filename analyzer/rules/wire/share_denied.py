@@ -53,7 +53,8 @@ def _hit(row: ShareConflict, rows: list[ShareConflict], labels: Labels) -> Hit:
             f"{_MODE[row.access]}, deny {_MODE[row.deny]}): {holder}{more}"
         ),
         evidence=row.evidence,
-        when=(min(r.first_ns for r in rows), max(r.last_ns for r in rows)),
+        when=(min(r.holder_since_ns or r.first_ns for r in rows), max(r.last_ns for r in rows)),
+        leans_on=tuple(r.holder_client for r in rows if r.holder_client)[:1],
         facts={
             "client": row.client,
             "holder": row.holder_client or "",

@@ -50,6 +50,7 @@ def check(case: Case) -> Iterator[Hit]:
             f"{counted(row.full_periods, 'period')}, the longest {duration(longest)}{queue}",
             evidence=row.evidence,
             when=(row.longest_start_ns or row.first_ns, row.longest_end_ns or row.last_ns),
+            leans_on=(row.client,) if row.client else None,
             severity=Severity.MEDIUM if queued or row.full_periods == 1 else Severity.LOW,
             facts={
                 "slots": row.slots or 0,

@@ -75,6 +75,7 @@ def _hit(rows: list[UnansweredCall], end_ns: int, labels: Labels, few: int) -> H
         ),
         evidence=references(row.at_call for row in rows[:5]),
         when=(first.start_ns, end_ns),
+        leans_on=(first.client,),
         facts={
             "client": first.client,
             "server": first.endpoint,

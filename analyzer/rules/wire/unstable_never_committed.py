@@ -77,6 +77,7 @@ def _hit(
         message=f"{size(total)} that client {client} wrote UNSTABLE to {name}{more} {outcome}",
         evidence=references([main.at_first, main.at_last, main.at_end]),
         when=(min(row.first_ns for row in rows), max(row.ended_ns or row.last_ns for row in rows)),
+        leans_on=(main.client,),
         facts={
             "client": main.client,
             "server": main.endpoint,

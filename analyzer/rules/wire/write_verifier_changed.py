@@ -77,6 +77,7 @@ def _hit(rows: list[UncommittedData], last_ns: int, labels: Labels, resend_ns: i
         ),
         evidence=references([main.at_first, main.at_last, main.at_end, main.at_resent]),
         when=(min(row.first_ns for row in rows), changed_ns),
+        leans_on=(main.client,),
         explanation=(
             f"Last UNSTABLE write {duration(max(changed_ns - main.last_ns, 0))} before the "
             f"{main.ended_op} that showed the new verifier. Look for the restart, failover or write-back "
