@@ -11,7 +11,7 @@ READY := .venv/.ready
 # a uv that runs (a shim of a version manager may be there and not work), else one of our own
 UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo .venv-uv/bin/uv)
 JOBS ?= 2
-DEMO ?= captures
+DEMO ?= captures/nfs41-ganesha-locks-restart-port20490.pcap
 OUT ?= out/demo
 
 .PHONY: help test check unit demo bench docs format lock clean tshark browser
@@ -30,7 +30,7 @@ check: $(READY) ## format, lint, types, layers
 unit: $(READY) ## the tests alone; skipped ones are listed with the reason
 	timeout --kill-after=30 900 $(BIN)/python -m pytest -n $(JOBS) --timeout 300 -rs
 
-demo: tshark $(READY) ## analyse the captures of this repository; writes out/demo/report.html
+demo: tshark $(READY) ## analyse a capture of this repository (DEMO=...); writes out/demo/report.html
 	@mkdir -p $(OUT)
 	@# 1: findings, as there should be; 4: something in them could not be judged
 	$(BIN)/storage-analyzer capture $(DEMO) -o $(OUT) || [[ $$? =~ ^[14]$$ ]]
