@@ -165,8 +165,11 @@ class Labels:
         return cls(case.rows(ClientRow))
 
     def client(self, client: str | None) -> str:
-        """ "client 10.0.0.7", or "an unknown client"."""
-        return "an unknown client" if client is None else f"client {self.bare(client)}"
+        """ "client 10.0.0.7", "client id 0x6b0e298a00000001", or "an unknown client"."""
+        if client is None:
+            return "an unknown client"
+        name = self.bare(client)
+        return f"client id {name[9:]}" if name.startswith("clientid ") else f"client {name}"
 
     def bare(self, client: str) -> str:
         """ "10.0.0.7"."""

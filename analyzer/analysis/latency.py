@@ -78,7 +78,7 @@ class _Latencies:
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, ...], int] = {}
-        self._counts = np.zeros((16, BUCKETS), dtype=np.int64)
+        self._counts = np.zeros((16, BUCKETS), dtype=np.int32)
         self._sums = np.zeros((16, 4), dtype=np.int64)  # calls, failed, bytes, longest
         self._slowest: list[str] = []
 

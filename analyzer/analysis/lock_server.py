@@ -152,7 +152,7 @@ class ServerLocks:
             client = same.pop() if len(same) == 1 else None
         if client is None:
             if op.holder_clientid and op.holder_clientid != NO_CLIENTID:
-                return self.owners.named(f"client id {op.holder_clientid}", name or "")
+                return self.owners.named(f"clientid {op.holder_clientid}", name or "")
             if op.holder_clientid is None and not name and len({id(g.owner) for g in standing}) == 1:
                 return standing[0].owner
             return None

@@ -28,7 +28,7 @@ _MOST_PAIRS: Final = 65_536
 #: Answered calls at the beginning of a connection that are remembered: after a loss of its connection a
 #: client sends the calls that wait once more on the next one, with the same transaction ids.
 _MOST_FIRST: Final = 1024
-_MOST_REMEMBERED: Final = 262_144
+_MOST_REMEMBERED: Final = 40_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,8 +150,10 @@ def _state(view: ReportView) -> tuple[str, str]:
         return str(worst), str(worst)
     upheld = any(j.verdict is Verdict.UPHELD for j in view.judgements)
     unknown = any(j.verdict is Verdict.UNKNOWN for j in view.judgements)
-    if unknown or view.coverage.degraded or not upheld:
+    if view.coverage.severe or not upheld:
         return "unknown", "unknown"
+    if unknown or view.coverage.degraded:
+        return "unknown", "no fault seen"
     return "clean", "no fault found"
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from analyzer.core.finding import Finding, Severity, Verdict
 from analyzer.report.format import Format
-from analyzer.report.text import duration, number, plural, utc
+from analyzer.report.text import counted, duration, number, plural, utc
 from analyzer.report.verdict import losses
 from analyzer.report.view import ReportView
 
@@ -82,8 +82,10 @@ def _headline(view: ReportView) -> Text:
     counts = Counter(j.verdict for j in view.judgements)
     if worst is not None:
         badge, style = f" {str(worst).upper()} ", STYLE[worst]
-    elif counts[Verdict.UNKNOWN] or view.coverage.degraded or not counts[Verdict.UPHELD]:
+    elif view.coverage.severe or not counts[Verdict.UPHELD]:
         badge, style = " UNKNOWN ", "bold black on yellow"
+    elif counts[Verdict.UNKNOWN] or view.coverage.degraded:
+        badge, style = " NO FAULT SEEN ", "bold black on yellow"
     else:
         badge, style = " CLEAN ", "bold black on green"
     return Text.assemble((badge.strip() if worst not in (None, Severity.CRITICAL) else badge, style),
@@ -91,7 +93,7 @@ def _headline(view: ReportView) -> Text:
 
 
 def _coverage(view: ReportView) -> list[Text]:
-    seen = [f"{number(count)} {noun}" for noun, count in view.coverage.seen.items()]
+    seen = [counted(count, noun) for noun, count in view.coverage.seen.items()]
     if view.coverage.first_ns is not None:
         seen.append(f"{duration(view.end_ns - view.start_ns)} from {utc(view.start_ns)}")
     lines = [Text.assemble(("Seen  ", "bold"), " · ".join(seen) or "nothing")]

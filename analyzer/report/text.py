@@ -134,6 +134,11 @@ def plural(count: int, noun: str, many: str = "") -> str:
     return f"{number(count)} {noun if count == 1 else many or noun + 's'}"
 
 
+def counted(count: int, many: str) -> str:
+    """`1 server`, `12,345 servers`, from the plural noun of a coverage count."""
+    return plural(count, many.removesuffix("s"), many) if many.endswith("s") else f"{number(count)} {many}"
+
+
 def byte_range(offset: int, length: int) -> str:
     """A byte range as the report writes it: `0+100`, `0+eof`, `whole file`."""
     if length < 0:

@@ -38,9 +38,8 @@ def _main(outcome: Outcome, coverage: Coverage) -> str:
 
 
 def _seen(coverage: Coverage) -> str:
-    parts = [
-        f"{number(n)} {noun}" for noun, n in coverage.seen.items() if noun in ("operations", "clients")
-    ]
+    known = [n for n in ("operations", "clients") if coverage.seen.get(n)]
+    parts = [plural(coverage.seen[n], n[:-1]) for n in known]
     if coverage.first_ns is not None and coverage.last_ns is not None and parts:
         parts[-1] += f" over {duration(coverage.last_ns - coverage.first_ns)}"
     return " of ".join(parts)
