@@ -39,7 +39,6 @@ _MAX_OVERLAPS = 64
 _MAX_REFUSALS = 16
 #: A kernel notes a lock a little after the server granted it, and lets the next process ask before the
 #: unlock of the one before is out: calls that close together say nothing of a disagreement.
-_NOTED_NS = 2_000_000
 _RACE_NS = 10_000_000
 
 
@@ -328,7 +327,7 @@ class LockTable:
         """A DENIED by another owner of the asking client. It is told when that lock ends: only then is
         it known whether the two calls merely raced."""
         for grant in self.ranges.of(holder, want.start, want.stop)[:1]:
-            late = grant.inferred or op.start_lo > grant.grant_hi + _NOTED_NS
+            late = grant.inferred or op.start_lo > grant.grant_hi + _RACE_NS
             if late and len(grant.refusals) < _MAX_REFUSALS:
                 grant.refusals.append((op, want))
 

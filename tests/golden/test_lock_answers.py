@@ -81,5 +81,3 @@ def test_locks_of_the_conformance_suite(tmp_path: Path) -> None:
     assert set(lost) == {"EXPIRED"}
     assert len(found["lock-lost"]) == 2
     assert {f["facts"]["next_client"] != "" for f in found["lock-lost"]} == {True, False}
-    (own,) = found["lock-denied-by-self"]
-    assert (own["facts"]["reason"], own["facts"]["count"]) == ("own client", 1)

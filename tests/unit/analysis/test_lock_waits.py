@@ -296,6 +296,6 @@ def test_a_refusal_that_raced_with_the_unlock_says_nothing(unlocked: float, refu
 def test_a_refusal_by_a_lock_that_was_just_granted_says_nothing() -> None:
     found = tables_of("""
         0..0.1 A lock f 0+10 read owner=a new_stateid=sa
-        0.1015..0.2 A lock f 0+10 write owner=b -> DENIED holder_clientid=A holder_owner=a
+        0.105..0.2 A lock f 0+10 write owner=b -> DENIED holder_clientid=A holder_owner=a
     """).of(LockRefusal)
     assert list(found) == []
