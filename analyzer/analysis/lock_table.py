@@ -37,9 +37,9 @@ MAX_WAITS = 1_024
 _MAX_LOST = 64
 _MAX_OVERLAPS = 64
 _MAX_REFUSALS = 16
-#: A kernel lets its next process ask before the unlock of the one before is out: calls that close say
-#: nothing.
-_RACE_NS = 100_000_000
+#: A kernel notes a lock a little after the server granted it, and lets the next process ask before the
+#: unlock of the one before is out: calls that close together say nothing of a disagreement.
+_RACE_NS = 10_000_000
 
 
 class Want(NamedTuple):

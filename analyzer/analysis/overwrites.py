@@ -69,19 +69,52 @@ class _File:
     last_ns: int = 0
     evidence: list[str] = field(default_factory=list)
 
-    def turn(self, before: _Write, now: _Write, start_ns: int) -> None:
-        """`now` met bytes of `before`."""
+    def add(self, turns: _Turns) -> None:
+        """Turns that came after those before."""
         if not self.turns:
-            self.first_ns = before.end_ns
-        self.turns += 1
-        self.growing += now.stop > before.stop
-        self.overlap_bytes += min(before.stop, now.stop) - max(before.start, now.start)
-        self.last_ns = max(self.last_ns, now.end_ns, start_ns)
-        for write in (before, now):
+            self.first_ns = turns.first_ns
+        self.turns += turns.count
+        self.growing += turns.growing
+        self.overlap_bytes += turns.overlap_bytes
+        self.last_ns = max(self.last_ns, turns.last_ns)
+        for name in turns.clients:
             if len(self.clients) < _MOST_CLIENTS:
-                self.clients[write.client] = None
-            if len(self.evidence) < _EVIDENCE and write.at not in self.evidence:
-                self.evidence.append(write.at)
+                self.clients[name] = None
+        for at in turns.evidence:
+            if len(self.evidence) < _EVIDENCE and at not in self.evidence:
+                self.evidence.append(at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """Some turns on one file; `first_ns` is when the WRITE before the first of them was answered."""
+
+    count: int
+    growing: int
+    overlap_bytes: int
+    first_ns: int
+    last_ns: int
+    clients: tuple[str, ...]
+    evidence: tuple[str, ...]
+
+
+def _single(before: _Write, now: _Write) -> _Turns:
+    """`now` met bytes of `before`."""
+    return _Turns(
+        count=1,
+        growing=int(now.stop > before.stop),
+        overlap_bytes=min(before.stop, now.stop) - max(before.start, now.start),
+        first_ns=before.end_ns,
+        last_ns=now.end_ns,
+        clients=(before.client, now.client),
+        evidence=(before.at, now.at),
+    )
+
+
+def _met(before: _Write, now: _Write, begun_ns: int) -> bool:
+    """Whether this is a turn, as `_follow` finds them within a batch."""
+    overlap = now.start < before.stop and before.start < now.stop
+    return overlap and now.client != before.client and begun_ns - before.end_ns <= LONGEST_GAP_NS
 
 
 Key = tuple[str, str]
@@ -143,7 +176,6 @@ class _Walk:
         last = np.append(first[1:], True)
         names, paths = files.names(columns), text(batch, "path")
         known = np.array([name in self._files for name in names], dtype=bool)
-        told = np.flatnonzero(turn | (first & known[of]) | (last & (wrote | known[of])))
 
         def written(place: int) -> _Write:
             at = batch.column("at_call")[int(rows[place])].as_py() or ""
@@ -151,19 +183,34 @@ class _Walk:
             low = int(start[place])
             return _Write(name, low, low + int(size[place]), int(ended[place]), at)
 
-        for place in told.tolist():
-            endpoint, target = names[of[place]]
-            file = self._file((endpoint, target), paths, int(rows[place]))
-            if turn[place]:
-                file.turn(written(place - 1), written(place), int(begun[place]))
-            elif first[place] and wrote[place] and file.last is not None:
-                now = written(place)
-                met = now.start < file.last.stop and file.last.start < now.stop
-                soon = int(begun[place]) - file.last.end_ns <= LONGEST_GAP_NS
-                if met and soon and now.client != file.last.client:
-                    file.turn(file.last, now, int(begun[place]))
-            if last[place]:
-                file.last = written(place) if wrote[place] else None
+        for place in np.flatnonzero(first & known[of] & wrote).tolist():
+            file = self._files[names[of[place]]]
+            if file.last is not None and _met(file.last, written(place), int(begun[place])):
+                file.add(_single(file.last, written(place)))
+        turns = np.flatnonzero(turn)
+        for at in np.split(turns, np.flatnonzero(np.diff(of[turns])) + 1) if len(turns) else ():
+            stop = start + size
+            few = [one for place in at[:_EVIDENCE].tolist() for one in (written(place - 1), written(place))]
+            codes = np.unique(np.concatenate([who[at], who[at - 1]]))[:_MOST_CLIENTS].tolist()
+            overlap = np.minimum(stop[at], stop[at - 1]) - np.maximum(start[at], start[at - 1])
+            self._file(names[of[at[0]]], paths, int(rows[at[0]])).add(
+                _Turns(
+                    count=len(at),
+                    growing=int((stop[at] > stop[at - 1]).sum()),
+                    overlap_bytes=int(overlap.sum()),
+                    first_ns=few[0].end_ns,
+                    last_ns=int(ended[at].max()),
+                    clients=tuple(
+                        dict.fromkeys(
+                            [*(one.client for one in few), *(client.word(c) or _NO_CLIENT for c in codes)]
+                        )
+                    ),
+                    evidence=tuple(one.at for one in few),
+                )
+            )
+        for place in np.flatnonzero(last & (wrote | known[of])).tolist():
+            file = self._file(names[of[place]], paths, int(rows[place]))
+            file.last = written(place) if wrote[place] else None
 
     def _file(self, key: Key, paths: Coded, row: int) -> _File:
         file = self._files.get(key)

@@ -13,6 +13,12 @@ from analyzer.wire import decode
 from analyzer.wire.capture import Capture, CaptureOptions
 
 CAPTURES = Path(__file__).parents[2] / "captures"
+#: Two of the kernel captures hold callbacks' replies and calls in one frame.
+COMPARED = [
+    *sorted(CAPTURES.glob("nfs*.pcap*")),
+    CAPTURES / "kernel-lock-contention.pcap",
+    CAPTURES / "kernel-delegation-recall.pcap",
+]
 #: Attributes: the columns can't say whose they are where two operations of a COMPOUND hold some.
 TREE_KNOWS_MORE = {"size", "lease_seconds", "max_read", "max_write"}
 
@@ -25,7 +31,7 @@ def rows(capture: Path, scratch: Path) -> tuple[list[dict[str, Any]], int]:
     return found, sum(result.counts.deep for result in source.totals.results)
 
 
-@pytest.mark.parametrize("capture", sorted(CAPTURES.glob("nfs*.pcap*")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("capture", COMPARED, ids=lambda p: p.stem)
 def test_both_decoders_see_the_same_operations(
     capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,7 +39,7 @@ def test_both_decoders_see_the_same_operations(
     # every frame is declared too long for a column, so that pyshark gets all of them
     monkeypatch.setattr(decode, "_clipped", lambda values: np.arange(len(values["types"])))
     deep, frames = rows(capture, tmp_path / "deep")
-    assert frames > 300
+    assert frames > 150
     assert len(bulk) == len(deep)
     for one, other in zip(bulk, deep, strict=True):
         for name, value in one.items():
@@ -46,3 +52,13 @@ def test_a_frame_with_two_messages(tmp_path: Path, coalesced: Path) -> None:
     assert deep == 0, "the counts tell the two messages apart"
     frame = [r["op"] for r in found if r["at_call"].endswith("#36")]
     assert frame == ["SEQUENCE", "PUTFH", "LOCK", "SEQUENCE", "PUTFH", "LOCKU"]
+
+
+def test_an_answer_to_a_callback_beside_a_call(tmp_path: Path) -> None:
+    """A kernel client answers CB_NOTIFY_LOCK and asks for the lock in one segment."""
+    found, deep = rows(CAPTURES / "kernel-lock-contention.pcap", tmp_path / "rows")
+    assert deep == 0, "calls of the client's own and answers to callbacks can't be mistaken"
+    asked = [(r["op"], r["status"]) for r in found if r["at_call"].endswith("#926")]
+    answered = [(r["op"], r["status"]) for r in found if str(r["at_return"]).endswith("#926")]
+    assert asked == [("SEQUENCE", "ok"), ("PUTFH", "ok"), ("LOCK", "ok")]
+    assert answered == [("CB_SEQUENCE", "ok"), ("CB_NOTIFY_LOCK", "ok")]

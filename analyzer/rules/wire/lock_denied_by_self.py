@@ -6,8 +6,8 @@ and client disagree on who the owner is or what was unlocked. A conflict between
 client is settled inside its kernel; if one reaches the server, the two came by different ways: flock(2)
 against fcntl(2) on one file, two mounts of one export, or an unlock that the server never saw.
 
-A DENIED within 0.1 s of the other owner's own LOCK or LOCKU is left out: a kernel lets the next process
-ask before the unlock of the one before is out.
+A DENIED within 10 ms of the other owner's LOCKU, or of the grant of its LOCK, is left out: a kernel lets
+the next process ask before the unlock of the one before is out.
 
 When it is wrong: user-space clients, gateways and re-exports use many owners under one client id and
 leave all conflicts to the server: that is plain contention between two of their users.

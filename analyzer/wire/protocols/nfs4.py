@@ -8,8 +8,10 @@ don't add up the frame is *ambiguous* and the second decoder, which sees the tre
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
 
 from analyzer.core.nfs4 import STATUS_CODES
 
@@ -289,24 +291,69 @@ def plan(shape: Shape) -> tuple[Message, ...]:
 
 
 def _plan(shape: Shape, close_stateid: bool) -> tuple[Message, ...]:
-    counts = shape.counts
-    if not counts and shape.callbacks and len(shape.types) == 1:
-        counts = (len(shape.callbacks),)  # tshark gives CB_COMPOUND no count
-    if not counts:
-        if shape.ops or shape.callbacks:
-            raise Ambiguous("operations without a count")
+    if not shape.counts and not shape.ops and not shape.callbacks:
         return tuple(Message(i, kind == 0, False, ()) for i, kind in enumerate(shape.types))
-    if len(counts) != len(shape.types) or (shape.ops and shape.callbacks):
-        raise Ambiguous("messages of several kinds in one frame")
-    callback = bool(shape.callbacks)
-    numbers = shape.callbacks or shape.ops
-    if sum(counts) != len(numbers):
-        raise Ambiguous("fewer operations than announced")
-    cursor = _Cursor(shape, close_stateid)
-    messages, at, status = [], 0, 0
-    for place, (kind, count) in enumerate(zip(shape.types, counts, strict=True)):
-        own = numbers[at : at + count]
-        at += count
+    found = []
+    for envelopes in _envelopes(shape):
+        try:
+            found.append(_fill(shape, envelopes, _Cursor(shape, close_stateid)))
+        except Ambiguous:
+            continue
+    if len(found) != 1:
+        raise Ambiguous("no way, or several, to share the values out")
+    return found[0]
+
+
+class Envelope(NamedTuple):
+    """What is known of a message before its values: call (0) or reply (1), and its operations."""
+
+    kind: int
+    callback: bool
+    numbers: tuple[int, ...]
+
+
+def _envelopes(shape: Shape) -> Iterator[list[Envelope]]:
+    """The ways in which operations can belong to messages. tshark gives CB_COMPOUND no count.
+
+    All messages of a frame go one way, so that where callbacks are among them those of the one kind are
+    calls and those of the other replies: a client answers a callback and asks for something itself."""
+    if sum(shape.counts) != len(shape.ops):
+        return
+    for kind in (0, 1):  # of the messages that aren't callbacks
+        backward = 1 - kind if shape.counts else kind
+        if len(shape.counts) != (shape.types.count(kind) if shape.counts else 0):
+            continue
+        own = iter(_cut(shape.ops, shape.counts))
+        back = _callbacks(shape.callbacks, shape.types.count(backward))
+        if back is None or (not shape.counts and shape.types.count(1 - kind)):
+            continue
+        others = iter(back)
+        yield [
+            Envelope(k, True, next(others)) if k == backward else Envelope(k, False, next(own))
+            for k in shape.types
+        ]
+
+
+def _cut(numbers: tuple[int, ...], counts: tuple[int, ...]) -> list[tuple[int, ...]]:
+    ends = list(accumulate(counts))
+    return [numbers[end - count : end] for end, count in zip(ends, counts, strict=True)]
+
+
+def _callbacks(numbers: tuple[int, ...], count: int) -> list[tuple[int, ...]] | None:
+    """The operations of each callback: with sessions each begins with CB_SEQUENCE."""
+    begins = [at for at, number in enumerate(numbers) if number == CB_SEQUENCE]
+    if count == 0 or not numbers:
+        return None if count or numbers else []
+    if count == 1:
+        return [numbers]
+    if len(begins) != count or begins[0] != 0:
+        return None
+    return _cut(numbers, tuple(b - a for a, b in pairwise([*begins, len(numbers)])))
+
+
+def _fill(shape: Shape, envelopes: list[Envelope], cursor: _Cursor) -> tuple[Message, ...]:
+    messages, status = [], 0
+    for place, (kind, callback, own) in enumerate(envelopes):
         whole = -1
         if kind == 0:
             steps = tuple(_call(cursor, n, callback) for n in own)

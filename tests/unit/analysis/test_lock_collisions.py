@@ -180,3 +180,12 @@ def test_denied_by_itself() -> None:
 def test_deadlock_status() -> None:
     (row,) = tables_of("1..1.1 A lock f 5+10 write blocking owner=a -> DEADLOCK").of(LockRefusal)
     assert row.reason == "deadlock"
+
+
+def test_a_lost_lock_tells_when_the_next_client_got_it() -> None:
+    (row,) = tables_of("""
+        0..0.1 A lock f 0+10 write owner=a new_stateid=sa
+        40..40.1 B lock f 0+10 write owner=b new_stateid=sb
+        43..43.2 A session - op=SEQUENCE -> BADSESSION
+    """).of(LockLost)
+    assert (row.next_client, row.next_ns, row.lost_ns) == ("B", 40_100 * MS, 43_200 * MS)

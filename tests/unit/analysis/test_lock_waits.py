@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analyzer.analysis.lock_waits import merged_ns
-from analyzer.analysis.locks import LockCycle, LockFile, LockHold, LockServer, LockWait
+from analyzer.analysis.locks import LockCycle, LockFile, LockHold, LockRefusal, LockServer, LockWait
 from tests.unit.analysis.lock_tables import tables_of
 
 MS = 1_000_000
@@ -240,3 +240,62 @@ def test_no_circle_if_one_gives_back_first() -> None:
 
 def test_merged_ns() -> None:
     assert merged_ns([(0, 5), (3, 8), (20, 30)], 2, 25) == 11
+
+
+DEADLOCK = """
+0..0.1 A lock f 0+10 write owner=a1 new_stateid=sa
+0..0.1 B lock g 0+10 write owner=b1 new_stateid=sb
+1..1.1 A lock g 0+10 write blocking owner=a2 -> DENIED holder_clientid=B holder_owner=b1
+2..2.1 B lock f 0+10 write blocking owner=b2 -> DENIED holder_clientid=A holder_owner=a1
+6..6.1 B unlock g 0+10 stateid=sb
+6.2..6.3 A lock g 0+10 write blocking owner=a2 new_stateid=sa2
+6.4..6.5 A unlock f 0+10 stateid=sa
+6.6..6.7 B notify_lock f callback op=CB_NOTIFY_LOCK
+"""
+
+
+@pytest.mark.parametrize("batches", [1, 2, 5])
+def test_a_wait_that_the_client_gave_up(batches: int) -> None:
+    """It was told that the lock was free, and didn't ask."""
+    text = f"{DEADLOCK}9..9.1 B close f"
+    (given_up,) = [w for w in tables_of(text, batches=batches).of(LockWait) if w.client == "B"]
+    assert (given_up.granted_ns, given_up.gave_up_by_ns, given_up.wait_ns) == (None, 6_600 * MS, 100 * MS)
+
+
+def test_a_circle_that_ended_when_one_gave_up() -> None:
+    (circle,) = tables_of(f"{DEADLOCK}9..9.1 B close f").of(LockCycle)
+    assert (circle.gave_up, circle.resolved, circle.same_owners) == (True, True, False)
+    assert (circle.from_ns, circle.until_ns) == (2_100 * MS, 6_000 * MS)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "6.8..6.9 B lock f 0+10 write blocking owner=b2 new_stateid=sb2\n9..9.1 B close f",  # it asked
+        "",  # the input ended before it could
+    ],
+)
+def test_a_client_that_may_still_ask_gave_nothing_up(end: str) -> None:
+    tables = tables_of(DEADLOCK + end)
+    assert [w.gave_up_by_ns for w in tables.of(LockWait)] == [None, None]
+    assert not any(circle.gave_up for circle in tables.of(LockCycle))
+
+
+@pytest.mark.parametrize(("unlocked", "refusals"), [(1.005, 0), (1.009, 0), (1.02, 1), (5.0, 1)])
+def test_a_refusal_that_raced_with_the_unlock_says_nothing(unlocked: float, refusals: int) -> None:
+    """The kernel lets its next process ask before the LOCKU of the one before is out."""
+    found = tables_of(f"""
+        0..0.1 A lock f 0+10 write owner=a new_stateid=sa
+        1..1.02 A lock f 0+10 write blocking owner=b -> DENIED holder_clientid=A holder_owner=a
+        {unlocked}..{unlocked + 0.02} A unlock f 0+10 stateid=sa
+        6..6.1 A lock f 0+10 write blocking owner=b new_stateid=sb
+    """).of(LockRefusal)
+    assert [row.count for row in found] == [1] * refusals
+
+
+def test_a_refusal_by_a_lock_that_was_just_granted_says_nothing() -> None:
+    found = tables_of("""
+        0..0.1 A lock f 0+10 read owner=a new_stateid=sa
+        0.105..0.2 A lock f 0+10 write owner=b -> DENIED holder_clientid=A holder_owner=a
+    """).of(LockRefusal)
+    assert list(found) == []

@@ -234,3 +234,20 @@ def test_many_clients_give_one_finding() -> None:
     (found,) = findings("session-lost", "\n".join(lines))
     assert found.facts["clients"] == 8 and found.facts["recovered"] == 8
     assert found.facts["lasted_ns"] == s(9)
+
+
+@pytest.mark.parametrize(("asked", "normal"), [(4.5, 4.6), (3.0, None)])
+def test_any_operation_after_reclaim_complete_ends_a_recovery(asked: float, normal: float | None) -> None:
+    """A client that only looks is back at work; before RECLAIM_COMPLETE recovery itself looks."""
+    text = f"""
+    0.0..0.1 A session - op=EXCHANGE_ID clientid=0x1 value=v
+    0.2..0.3 A session - op=CREATE_SESSION clientid=0x1 session=a1
+    1.0..1.1 A getattr f session=a1
+    2.0..2.1 A session - op=SEQUENCE session=a1 -> BADSESSION
+    2.2..2.3 A session - op=EXCHANGE_ID clientid=0x2 value=v
+    2.4..2.5 A session - op=CREATE_SESSION clientid=0x2 session=a2
+    {asked}..{asked + 0.1} A getattr f session=a2
+    4.4..4.5 A session - op=RECLAIM_COMPLETE session=a2
+    """
+    (row,) = rows(RecoveryRow, text)
+    assert row.normal_ns == (None if normal is None else s(normal))

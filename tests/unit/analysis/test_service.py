@@ -112,3 +112,16 @@ def test_a_stall_is_counted_from_the_last_reply_or_the_first_call() -> None:
         1,
         "COMMIT",
     )
+
+
+def test_a_call_that_was_sent_again_on_the_next_connection_is_answered() -> None:
+    """After a restart a client sends what waits once more, with the same transaction ids."""
+    first, second = "connection=10.0.0.1:700>10.0.0.9:2049", "connection=10.0.0.1:701>10.0.0.9:2049"
+    text = f"""
+        1.0..1.1 A read f xid=7 {first}
+        2.0.. A write f 0+1 unstable xid=8 {first}
+        2.1.. A write f 1+1 unstable xid=9 {first}
+        5.0..5.1 A write f 0+1 unstable xid=8 {second} -> BADSESSION
+    """
+    (row,) = fold(rpc.FOLD, text, rpc.UnansweredCall)
+    assert row.start_ns == 2100 * MS
