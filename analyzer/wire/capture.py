@@ -82,7 +82,8 @@ class Capture:
         self.totals.whole = options.since is None and options.until is None
         self.totals.since = options.since is not None
         self.tasks = self._tasks()
-        if len(self.tasks) > 1:
+        self.alone = len(self.tasks) == 1 or self.frames < SMALL_FRAMES
+        if not self.alone:
             self.workers.start(self.tasks)
 
     def __enter__(self) -> Self:
@@ -93,7 +94,7 @@ class Capture:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Operations in stream order (EVENT_SCHEMA)."""
-        if len(self.tasks) == 1:
+        if self.alone:
             done = 0
 
             def advance(frames: int) -> None:
@@ -101,9 +102,9 @@ class Capture:
                 done += frames
                 self._decoded(done)
 
-            task = self.tasks[0]
-            self.totals.results = [run_shard(task, advance)]
-            yield from self._resolved([BatchFiles(task.output).follow(lambda: True)])
+            self.totals.results = [run_shard(task, advance) for task in self.tasks]
+            there = [BatchFiles(task.output).follow(lambda: True) for task in self.tasks]
+            yield from self._resolved(there)
         else:
             yield from self._resolved(self.workers.streams(self.tasks, self._decoded))
             self.totals.results = self.workers.results()

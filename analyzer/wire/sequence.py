@@ -182,7 +182,9 @@ class Tracker:
         label = np.cumsum(label) - 1
         base = np.where(new, sequence[begins], np.array([s.expected for s in states], dtype=np.int64))
         relative = ((sequence - base[label] + (_WINDOW >> 1)) % _WINDOW) - (_WINDOW >> 1)
-        ends = relative + size
+        # a bare acknowledgement tells how far its sender is; a reset may carry any number
+        telling = (size > 0) | ((flags & _RST) == 0)
+        ends = np.where(telling, relative + size, 0)
         lift = label * (_WINDOW << 1)  # keeps the running maximum of one run from reaching the next
         reach = np.maximum.accumulate(np.maximum(ends, 0) + lift)
         before = np.empty_like(reach)
@@ -190,7 +192,7 @@ class Tracker:
         before[begins] = lift[begins]
         before -= lift
         reach -= lift
-        odd = np.flatnonzero((size > 0) & (relative != before))
+        odd = np.flatnonzero(telling & ((relative > before) | ((size > 0) & (relative < before))))
         edges = np.append(begins, len(which))
         cuts = np.searchsorted(odd, edges)
         controls = np.add.reduceat(control, begins)

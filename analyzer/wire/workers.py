@@ -6,11 +6,13 @@ import multiprocessing
 import multiprocessing.forkserver
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from analyzer.core.errors import ToolError
 from analyzer.wire.shard import BatchFiles, ShardResult, ShardTask, run_shard
 
 
@@ -54,7 +56,13 @@ class Workers:
 
     def results(self) -> list[ShardResult]:
         """What each task came to; raises what a worker raised."""
-        return [future.result() for future in self._futures]
+        try:
+            return [future.result() for future in self._futures]
+        except BrokenProcessPool as error:
+            raise ToolError(
+                "a process that decoded a part of the capture was ended from outside, perhaps for want of "
+                "memory (see `dmesg`). Close other programs, or look at less with --since and --client"
+            ) from error
 
     def stop(self) -> None:
         """End the processes; what hasn't begun never does."""

@@ -53,8 +53,10 @@ class Judged:
 
 def judged(*files: Path | str, **options: Any) -> Judged:
     """What the tool says of these capture files."""
-    with tempfile.TemporaryDirectory() as scratch:
-        capture = Capture([str(f) for f in files], Path(scratch), CaptureOptions(**options), _silent)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        Capture([str(f) for f in files], Path(scratch), CaptureOptions(**options), _silent) as capture,
+    ):
         tables, batches = Tables(Path(scratch)), list[pa.RecordBatch]()
 
         def kept() -> Iterable[pa.RecordBatch]:
