@@ -80,7 +80,7 @@ def _seen(totals: CaptureTotals, lost: Losses) -> dict[str, int]:
         "rpc messages": sum(r.counts.rpc_messages for r in totals.results),
         "compounds": sum(r.counts.compounds for r in totals.results),
         "operations": sum(totals.operations.values()),
-        "rpc retransmissions": sum(r.counts.attempts for r in totals.results),
+        "rpc retransmissions": sum(r.counts.sent_again for r in totals.results),
         "tcp retransmissions": sum(d.resent for d in lost.directions.values()),
     }
     seen |= {f"{protocol} operations": n for protocol, n in sorted(totals.operations.items())}
@@ -186,7 +186,7 @@ def _decode_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
         text = f"{undecoded} frames hold a COMPOUND that neither decoder could read"
         remedy = "Install the second decoder: pip install 'storage-analyzer[capture]'."
         notes.append(Note(text, Loss.UNDECODED, undecoded, remedy))
-    unmatched = sum(sum(r.counts.unmatched_replies.values()) for r in results)
+    unmatched = sum(sum(r.counts.unmatched.values()) for r in results)
     if unmatched:
         text = f"{unmatched} replies came without their call"
         notes.append(Note(text, Loss.UNMATCHED, unmatched, "Capture both directions from the start."))
@@ -274,5 +274,5 @@ def _rpc_programs(programs: Counter[tuple[int, int, int]]) -> list[Note]:
 def _severe(totals: CaptureTotals, lost: Losses) -> bool:
     if any(r.failure for r in totals.results) or (totals.survey.too_short and not totals.chosen):
         return True
-    unmatched = sum(sum(r.counts.unmatched_replies.values()) for r in totals.results)
+    unmatched = sum(sum(r.counts.unmatched.values()) for r in totals.results)
     return max(lost.share, unmatched / max(1, lost.messages)) > SEVERE_SHARE

@@ -20,9 +20,11 @@ from analyzer.wire import columns as col
 from analyzer.wire.deep import DeepMessage, fill_deep
 from analyzer.wire.frame_index import FrameMeta
 from analyzer.wire.packets import Int64s
+from analyzer.wire.pairing import Pairing
 from analyzer.wire.protocols import nfs4
-from analyzer.wire.protocols.nfs4 import Message, Shape
+from analyzer.wire.protocols.nfs4 import Message
 from analyzer.wire.rows import Joined, assemble, spread
+from analyzer.wire.shapes import parse_shape, shape_codes
 from analyzer.wire.side import NULL, Side, Vocabulary
 from analyzer.wire.values import TEXT, VALUES, GroupValues, fill
 
@@ -30,7 +32,6 @@ from analyzer.wire.values import TEXT, VALUES, GroupValues, fill
 MAX_PENDING = 100_000
 #: Frames of one share that the second decoder, some fifty times slower, may get.
 MAX_DEEP = 20_000
-_RECENT = 20_000
 _MAX_WORDS = 200_000
 
 
@@ -42,8 +43,8 @@ class DecodeCounts:
     messages: Counter[int] = field(default_factory=Counter)  # by connection
     unread: Counter[int] = field(default_factory=Counter)  # messages without operations, by connection
     compounds: int = 0
-    attempts: int = 0  # calls sent again
-    unmatched_replies: Counter[int] = field(default_factory=Counter)  # by connection
+    sent_again: int = 0  # calls that were sent more than once
+    unmatched: Counter[int] = field(default_factory=Counter)  # replies without a call, by connection
     unanswered: int = 0
     given_up: int = 0
     broken_lines: int = 0
@@ -84,10 +85,7 @@ class Decoder:
         self.shapes: dict[str, tuple[Message, ...] | None] = {}
         self.plans: list[Message] = []  # of calls: how their handles flow
         self._plan_codes: dict[tuple[nfs4.Step, ...], int] = {}
-        self.pending: dict[int, int] = {}
-        self.attempts: dict[int, int] = {}
-        self._recent: set[int] = set()
-        self._older: set[int] = set()
+        self.pairing = Pairing()
         self.waiting = _Calls({n: np.empty(0, np.int64) for n in _MESSAGE_FIELDS}, Side(0))
 
     def feed(self, text: bytes, meta: FrameMeta, before: int) -> Iterator[pa.RecordBatch]:
@@ -118,7 +116,7 @@ class Decoder:
         self, values: dict[str, pa.StringArray], meta: FrameMeta, index: Int64s
     ) -> Iterator[pa.RecordBatch]:
         counts = {n: col.value_counts(values[n]) for n in VALUES}
-        codes, words = _shape_codes(values, counts)
+        codes, words = shape_codes(values, counts)
         plans = [self._plan(word) for word in words]
         self._account(values)
         deep = self._deep(values, codes, plans, meta, index)
@@ -169,7 +167,7 @@ class Decoder:
             if len(self.shapes) > 20_000:
                 self.shapes.clear()
             try:
-                self.shapes[word] = nfs4.plan(_shape(word))
+                self.shapes[word] = nfs4.plan(parse_shape(word))
             except (nfs4.Ambiguous, ValueError, KeyError):
                 self.shapes[word] = None
         return self.shapes[word]
@@ -282,56 +280,21 @@ class Decoder:
         # a call and its reply share the connection and the transaction id, and go opposite ways
         toward = np.where(calls, message["up"], 1 - message["up"])
         keys = (message["connection"] << 33) | (toward << 32) | message["xid"]
-        pairs = self._match(keys.tolist(), calls.tolist(), carried, message["connection"])
+        pairs = self.pairing.match(keys, calls, carried, message["connection"])
+        self.counts.sent_again, self.counts.unmatched = self.pairing.sent_again, self.pairing.unmatched
         self.counts.rpc_messages += len(keys)
         numbers, sizes = np.unique(message["connection"], return_counts=True)
         self.counts.messages.update(dict(zip(numbers.tolist(), sizes.tolist(), strict=True)))
         replies = np.flatnonzero(~calls)
-        if pairs:
-            matched = np.array(pairs, dtype=np.int64)
-            reply = {n: message[n][replies][matched[:, 1]] for n in _REPLY_FIELDS}
-            yield assemble(self._joined(matched[:, 0], reply, self.attempts, reply_side))
+        if len(pairs):
+            reply = {n: message[n][replies][pairs[:, 1]] for n in _REPLY_FIELDS}
+            yield assemble(self._joined(pairs[:, 0], reply, self.pairing.attempts, reply_side))
         self._carry()
-
-    def _match(
-        self, keys: list[int], calls: list[bool], carried: int, connections: Int64s
-    ) -> list[tuple[int, int]]:
-        """(call number, reply number) of each reply whose call is known."""
-        pending, recent, older = self.pending, self._recent, self._older
-        pairs: list[tuple[int, int]] = []
-        call_number, reply_number = carried, 0
-        for place, (key, call) in enumerate(zip(keys, calls, strict=True)):
-            if call:
-                first = pending.get(key)
-                if first is not None:
-                    self.attempts[first] = self.attempts.get(first, 1) + 1
-                    self.counts.attempts += 1
-                elif key in recent or key in older:
-                    self.counts.attempts += 1  # its answer had been seen: the client missed it
-                else:
-                    pending[key] = call_number
-                call_number += 1
-            else:
-                number = pending.pop(key, None)
-                if number is not None:
-                    pairs.append((number, reply_number))
-                    recent.add(key)
-                elif key not in recent and key not in older:
-                    self.counts.unmatched_replies[int(connections[place])] += 1
-                reply_number += 1
-        if len(recent) > _RECENT:
-            self._recent, self._older = set(), recent
-        return pairs
 
     def _carry(self) -> None:
         """Keep only the calls that still wait."""
-        while len(self.pending) > MAX_PENDING:
-            self.pending.pop(next(iter(self.pending)))
-            self.counts.given_up += 1
-        keep = np.fromiter(self.pending.values(), dtype=np.int64, count=len(self.pending))
-        number = {old: new for new, old in enumerate(keep.tolist())}
-        self.pending = {key: number[old] for key, old in self.pending.items()}
-        self.attempts = {number[old]: n for old, n in self.attempts.items() if old in number}
+        keep, given_up = self.pairing.renumber(MAX_PENDING)
+        self.counts.given_up += given_up
         fields = {n: values[keep] for n, values in self.waiting.fields.items()}
         rows = spread(fields["first"], fields["ops"])
         side = self.waiting.side.pick(rows)
@@ -411,46 +374,3 @@ def _column(values: pa.StringArray, total: int, place: int) -> Int64s:
     numbers = col.whole_numbers(col.nth(values, total, place))
     found: Int64s = numbers.fill_null(0).to_numpy(zero_copy_only=False)
     return found
-
-
-_SHAPE_TEXT = ("types", "counts", "ops", "callbacks", "status", *nfs4.SHAPING)
-
-
-def _shape_codes(
-    values: dict[str, pa.StringArray], counts: dict[str, pa.Int32Array]
-) -> tuple[Int64s, list[str]]:
-    """The shape of each frame as a number, and the text of each shape."""
-    texts = pc.binary_join_element_wise(*(values[n] for n in _SHAPE_TEXT), "|").dictionary_encode()
-    sizes = np.stack([counts[n].to_numpy(zero_copy_only=False) for n in VALUES], axis=1)
-    octets = np.minimum(sizes, 255).astype(np.uint8)
-    packed = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(len(VALUES)), len(octets), [None, pa.py_buffer(np.ascontiguousarray(octets))]
-    ).dictionary_encode()
-    text_codes = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    both = text_codes * len(packed.dictionary) + packed.indices.to_numpy(zero_copy_only=False)
-    unique, codes = np.unique(both, return_inverse=True)
-    words, numbers = texts.dictionary.to_pylist(), packed.dictionary.to_pylist()
-    shapes = [
-        words[code // len(numbers)] + "|" + ",".join(map(str, numbers[code % len(numbers)]))
-        for code in unique.tolist()
-    ]
-    return codes, shapes
-
-
-def _shape(word: str) -> Shape:
-    *texts, sizes = word.split("|")
-    lists = dict(zip(_SHAPE_TEXT, texts, strict=True))
-    numbers = {n: _integers(t) for n, t in lists.items()}
-    return Shape(
-        types=numbers["types"],
-        counts=numbers["counts"],
-        ops=numbers["ops"],
-        callbacks=numbers["callbacks"],
-        status=numbers["status"],
-        shaping={n: numbers[n] for n in nfs4.SHAPING},
-        values=dict(zip(VALUES, map(int, sizes.split(",")), strict=True)),
-    )
-
-
-def _integers(text: str) -> tuple[int, ...]:
-    return tuple(int(t, 0) if t[0] not in "TF" else int(t == "True") for t in text.split(",") if t)
