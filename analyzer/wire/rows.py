@@ -155,7 +155,7 @@ class _Rows:
         numbers = {
             "offset": self.sent("offset"),
             "length": length,
-            "bytes": self._bytes(op, length),
+            "bytes": self.got("bytes"),
             "status_code": status,
             "flags": flags,
             "slot": self.per_compound(self.sent("slot")),
@@ -201,13 +201,6 @@ class _Rows:
         length = np.where((op == nfs4.COMMIT) & (length == 0), -1, length)
         # the arguments of WRITE tell no length to tshark: what the server took does
         return np.where((op == nfs4.WRITE) & (length == NULL), self.got("bytes"), length)
-
-    def _bytes(self, op: Int64s, length: Int64s) -> Int64s:
-        """Bytes moved: what WRITE's reply says; for READ what was asked, at most what the reply held."""
-        moved = self.got("bytes")
-        if not self.answered:
-            return moved
-        return np.where((op == nfs4.READ) & (self.got("status") == 0), length, moved)
 
     def _protocol(self) -> pa.Array:
         minor = self.joined.call["minor"][self.message]

@@ -57,6 +57,7 @@ _REPLY_NAMES = {
     "flags": "flags",
     "rflags": "flags",
     "count": "bytes",
+    "read_length": "bytes",
     "stable": "committed",
     "clientid": "clientid",
     "delegation": "delegation",

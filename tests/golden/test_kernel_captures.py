@@ -349,3 +349,5 @@ def test_small_files(folder: Path) -> None:
         opens = calls(name, what="open", who=who)
         assert finding["title"].startswith(f"client {CLIENTS[who]} opened {len(opens)} files in /shards")
         assert finding["severity"] == "low"
+        assert finding["facts"]["data_bytes"] == 300 * 120  # what READ returned, not the 4 KiB it asked for
+        assert "for 120 bytes each on average" in finding["title"]
