@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import tempfile
 from collections.abc import Callable
@@ -31,8 +32,6 @@ from analyzer.report.format import formats
 from analyzer.report.progress import progress_line
 from analyzer.report.view import ReportView, build_view
 from analyzer.wire.capture import Capture, CaptureOptions, TimePoint
-from analyzer.wire.filters.command import filter_command
-from analyzer.wire.filters.render import render
 
 #: What every capture report shows, whatever the rules read.
 REPORT_ROWS: Final[tuple[type[Any], ...]] = (ClientRow, LockHold, LockWait, LatencyRow, RateRow)
@@ -70,6 +69,8 @@ def analyse_capture(
     Raises `AnalyzerError` where an input, an option or tshark is not usable, and
     `NothingToCheckError` where there is no NFSv4 to judge.
     """
+    # operations come by the million and form no cycles: searching for some costs a tenth of the time
+    gc.set_threshold(200_000, 50, 100)
     _check_formats(job)
     options = parse_options(job.settings, all_rules()) if job.settings else {}
     folder = None if job.output is None else RunFolder(job.output)
@@ -130,6 +131,10 @@ def run_capture(job: CaptureJob) -> ExitCode:
 
 def run_filter(expression: str | None) -> int:
     """Print the catalogue of display filters, or what is wrong with one; returns the exit code."""
+    # slow to load, and only this command needs them
+    from analyzer.wire.filters.command import filter_command  # noqa: PLC0415
+    from analyzer.wire.filters.render import render  # noqa: PLC0415
+
     report = filter_command(expression)
     render(report, Console())
     return int(report.exit_code)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import orjson
 from rich.console import Console
-from rich.markdown import Markdown
 
 from analyzer.core.rule import Rule
 
@@ -77,6 +76,8 @@ def to_json(rules: Sequence[Rule]) -> str:
 
 def for_terminal(markdown: str) -> str:
     """A page as a terminal shows it: headings, lists and examples set off by colour and indent."""
+    from rich.markdown import Markdown  # noqa: PLC0415 - slow to load, and only `explain` needs it
+
     console = Console(file=io.StringIO(), force_terminal=True)
     with console.capture() as captured:
         console.print(Markdown(markdown))

@@ -25,7 +25,8 @@ _RECORD: Final = np.dtype(
         ("captured", "<i4"),  # bytes of the IP packet that the file holds
         ("length", "<i4"),  # bytes of the IP packet on the wire
         ("connection", "<i4"),  # -1 = none, -2 = IP fragment
-        ("up", "<i4"),  # 1: from the lower endpoint to the higher
+        ("up", "<i2"),  # 1: from the lower endpoint to the higher
+        ("bare", "<i2"),  # 1: an acknowledgement alone, nothing to decode
     ]
 )
 _HEADER: Final = np.dtype([("s", "<u4"), ("ns", "<u4"), ("captured", "<u4"), ("length", "<u4")])
@@ -43,6 +44,7 @@ class Located:
     end: Int64s  # one past its last captured byte
     connection: Int64s
     up: Int64s
+    bare: Int64s  # 1: an acknowledgement alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +103,27 @@ class FrameIndex:
         records["captured"] = np.maximum(located.end - located.network, 0)
         records["length"] = np.maximum(frames.length - (located.network - frames.start), 0)
         records["connection"], records["up"] = located.connection, located.up
+        records["bare"] = located.bare
         out.write(records.tobytes())
         self.blocks.append(Block(file, self.rows, len(frames), int(frames.number[0])))
 
     def packets(
-        self, members: NDArray[np.bool_], fragments: bool, since_ns: int | None, until_ns: int | None
+        self,
+        members: NDArray[np.bool_],
+        fragments: bool,
+        since_ns: int | None,
+        until_ns: int | None,
+        bare: bool,
     ) -> Iterator[tuple[bytes, FrameMeta]]:
         """Block by block the frames of some connections: pcap records of raw IP packets, and what is
-        known of each. `members` tells for each connection number whether it's wanted."""
+        known of each. `members` tells for each connection number whether it's wanted, `bare` whether
+        acknowledgements alone are, too."""
         lookup = np.append(members, [fragments, False])  # -2 and -1 count from the end
         for block in self.blocks:
             records = self._read(block.first, block.count)
             wanted = lookup[records["connection"]]
+            if not bare:
+                wanted &= records["bare"] == 0
             if since_ns is not None:
                 wanted &= records["time_ns"] >= since_ns
             if until_ns is not None:

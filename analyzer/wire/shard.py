@@ -52,7 +52,11 @@ class ShardTask:
 
     def packets(self) -> Iterator[tuple[bytes, FrameMeta]]:
         """The share's packets for tshark, block by block, and what is known of each."""
-        return self.index.packets(np.array(self.members), self.fragments, self.since_ns, self.until_ns)
+        # tshark learns from bare acknowledgements only where it has to put segments in order
+        bare = self.order is not Order.CLEAN
+        return self.index.packets(
+            np.array(self.members), self.fragments, self.since_ns, self.until_ns, bare
+        )
 
 
 @dataclass(slots=True)

@@ -102,7 +102,7 @@ class Survey:
             known = self.unsupported_links
             known[frames.link_type] = known.get(frames.link_type, 0) + len(frames)
             nothing = np.full(len(frames), NO_CONNECTION, dtype=np.int64)
-            return Located(frames.start, frames.start + frames.captured, nothing, nothing)
+            return Located(frames.start, frames.start + frames.captured, nothing, nothing, nothing)
         octets = Octets(frames.data)
         found = layers(frames, octets)
         self.no_ip += int((~found.ip).sum())
@@ -110,13 +110,16 @@ class Survey:
         for number, name in ((GRE, "GRE"), (IPIP, "IP-in-IP")):
             self._tunnel(name, int((found.protocol == number).sum()))
         connection = np.where(found.fragment, FRAGMENT, NO_CONNECTION)
-        way = np.zeros(len(frames), dtype=np.int64)
+        way, bare = np.zeros((2, len(frames)), dtype=np.int64)
         for protocol in (TCP, UDP):
             part = segments(found, octets, protocol)
             if len(part.index):
                 numbers, up = self._segments(found, part, octets, protocol == UDP, times[part.index])
                 connection[part.index], way[part.index] = numbers, up
-        return Located(found.network, found.end, connection, way)
+                if protocol == TCP:
+                    # SYN, FIN and RST begin and end what tshark takes for one conversation
+                    bare[part.index] = (part.length == 0) & ((part.flags & 7) == 0)
+        return Located(found.network, found.end, connection, way, bare)
 
     def finish(self) -> None:
         """The last block was fed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import multiprocessing.forkserver
 from collections.abc import Callable, Iterator, Sequence
@@ -78,6 +79,7 @@ def _prepare(counter: Any) -> None:
     global _frames_done  # noqa: PLW0603 - the pool's own way to hand over shared memory
     _frames_done = counter
     pa.set_memory_pool(pa.system_memory_pool())
+    gc.set_threshold(200_000, 50, 100)
 
 
 def _work(task: ShardTask) -> ShardResult:
