@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from analyzer.wire import columns as col
 from analyzer.wire.deep import DeepMessage, fill_deep
 from analyzer.wire.frame_index import FrameMeta
+from analyzer.wire.grammar import Ambiguous, Message, Step, plan
 from analyzer.wire.packets import Int64s
 from analyzer.wire.pairing import Pairing
 from analyzer.wire.protocols import nfs4
-from analyzer.wire.protocols.nfs4 import Message
 from analyzer.wire.rows import Joined, assemble, spread
 from analyzer.wire.shapes import parse_shape, shape_codes
 from analyzer.wire.side import NULL, Side, Vocabulary
@@ -84,7 +84,7 @@ class Decoder:
         self.words = Vocabulary()
         self.shapes: dict[str, tuple[Message, ...] | None] = {}
         self.plans: list[Message] = []  # of calls: how their handles flow
-        self._plan_codes: dict[tuple[nfs4.Step, ...], int] = {}
+        self._plan_codes: dict[tuple[Step, ...], int] = {}
         self.pairing = Pairing()
         self.waiting = _Calls({n: np.empty(0, np.int64) for n in _MESSAGE_FIELDS}, Side(0))
 
@@ -167,8 +167,8 @@ class Decoder:
             if len(self.shapes) > 20_000:
                 self.shapes.clear()
             try:
-                self.shapes[word] = nfs4.plan(parse_shape(word))
-            except (nfs4.Ambiguous, ValueError, KeyError):
+                self.shapes[word] = plan(parse_shape(word))
+            except (Ambiguous, ValueError, KeyError):
                 self.shapes[word] = None
         return self.shapes[word]
 

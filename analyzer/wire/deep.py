@@ -18,8 +18,8 @@ import orjson
 
 from analyzer.core.nfs4 import operation_name, status_name
 from analyzer.wire.frame_index import FrameIndex
+from analyzer.wire.grammar import Message, Part, Step
 from analyzer.wire.protocols import nfs4
-from analyzer.wire.protocols.nfs4 import FIELDS, Message, Part, Step
 from analyzer.wire.side import Side, Vocabulary, readable
 from analyzer.wire.tshark import Order, Tshark, options
 from analyzer.wire.values import CALLBACK, TEXT, targets
@@ -30,7 +30,7 @@ CONTEXT: Final = 64
 TIMEOUT_SECONDS: Final = 120
 #: bytes of a handle that tshark's columns show; both decoders must name a file alike
 _HANDLE_DIGITS: Final = 72
-_SHORT: Final = {field: name for name, field in FIELDS.items()}
+_SHORT: Final = {field: name for name, field in nfs4.FIELDS.items()}
 _NUMBER_FIELDS: Final = ("nfs.opcode", "nfs.cb.operation")
 
 

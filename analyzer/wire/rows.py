@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 
 from analyzer.core import nfs4 as names
 from analyzer.core.schema import EVENT_SCHEMA, TEXT
+from analyzer.wire import handles
+from analyzer.wire.grammar import Message
 from analyzer.wire.packets import Int64s
 from analyzer.wire.protocols import nfs4
-from analyzer.wire.protocols.nfs4 import Message
 from analyzer.wire.side import NULL, Side, Vocabulary, integers
 from analyzer.wire.values import CALLBACK
 
@@ -243,11 +244,11 @@ class _HandleColumns:
 
         def value(messages: Int64s, source: tuple[int, int]) -> Int64s:
             kind, at = source
-            if kind == nfs4.ROOT:
+            if kind == handles.ROOT:
                 return np.full(len(messages), root, dtype=np.int64)
-            if kind == nfs4.FROM_CALL and sent is not None:
+            if kind == handles.FROM_CALL and sent is not None:
                 return sent[rows.joined.call["first"][messages] + at]
-            if kind == nfs4.FROM_REPLY and got is not None and rows.joined.reply is not None:
+            if kind == handles.FROM_REPLY and got is not None and rows.joined.reply is not None:
                 there = rows.joined.reply["ops"][messages] > at
                 place = rows.joined.reply["first"][messages] + at
                 return np.where(there, got[np.minimum(place, len(got) - 1)], NULL)
@@ -259,7 +260,7 @@ class _HandleColumns:
             if code == NULL or rows.joined.plans[code].callback:
                 self._callbacks(rows, messages, starts, sent)
                 continue
-            flow = nfs4.handles(rows.joined.plans[code].steps)
+            flow = handles.handles(rows.joined.plans[code].steps)
             for k in range(len(flow.current)):
                 chosen = messages[rows.count[messages] > k]
                 if not len(chosen):
@@ -269,7 +270,7 @@ class _HandleColumns:
                 if flow.names[k] or flow.parent[k][0]:
                     self.parent[at] = value(chosen, flow.parent[k])
                 if flow.found[k] >= 0:
-                    self.found[at] = value(chosen, (nfs4.FROM_REPLY, flow.found[k]))
+                    self.found[at] = value(chosen, (handles.FROM_REPLY, flow.found[k]))
                 if flow.names[k]:
                     self.relative[at] = self._relative(rows, chosen, flow.names[k])
 

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analyzer.wire.grammar import Shape
 from analyzer.wire.packets import Int64s
 from analyzer.wire.protocols import nfs4
-from analyzer.wire.protocols.nfs4 import Shape
 from analyzer.wire.values import VALUES
 
 _SHAPE_TEXT = ("types", "counts", "ops", "callbacks", "status", *nfs4.SHAPING)

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analyzer.wire import columns as col
+from analyzer.wire.grammar import Message, Part, Step
 from analyzer.wire.packets import Int64s
 from analyzer.wire.protocols import nfs4
-from analyzer.wire.protocols.nfs4 import Message, Part, Step
 from analyzer.wire.side import Side, Vocabulary
 
 #: Columns whose values are counted and handed out.

@@ -16,7 +16,7 @@ from tests.unit.wire.filters.examples import ARTICLE
 
 def printed(report: FilterReport, terminal: bool = False) -> str:
     out = io.StringIO()
-    render(report, Console(file=out, force_terminal=terminal, width=80))
+    render(report, Console(file=out, force_terminal=terminal, _environ={}, width=80))
     return out.getvalue()
 
 
