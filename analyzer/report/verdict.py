@@ -10,7 +10,7 @@ from analyzer.core.rule import Outcome
 from analyzer.report.text import duration, number, plural, visible
 
 _NAMED = 3
-_SECOND = 220  # characters of the second finding
+_SECOND = 145  # characters of the second finding
 
 
 def paragraph(outcome: Outcome, coverage: Coverage) -> str:

@@ -23,5 +23,5 @@ def test_a_chosen_time_is_not_called_the_whole_capture() -> None:
 def test_a_long_second_title_ends_after_a_word() -> None:
     title = "word " * 60
     short = verdict._shortened(title)
-    assert short.endswith("word …") and len(short) <= 222
+    assert short.endswith("word …") and len(short) <= 147
     assert verdict._shortened("client a waited.") == "client a waited"
