@@ -14,6 +14,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
@@ -270,11 +271,23 @@ def parse_options(settings: Iterable[str], rules: Iterable[Rule]) -> dict[str, d
         target, equals, text = setting.partition("=")
         rule_id, _, name = target.rpartition(".")
         if not equals or rule_id not in known or name not in known[rule_id].options:
-            usable = sorted(f"{r.id}.{n}" for r in known.values() for n in r.options)
-            raise InputError(f"--set {setting}: no such option. Known: {', '.join(usable)}")
+            raise InputError(f"--set {setting}: {_no_option(target, known)}")
         try:
             value = float(text) if "." in text else int(text)
         except ValueError:
             raise InputError(f"--set {setting}: {text!r} is no number") from None
         chosen.setdefault(rule_id, {})[name] = value
     return chosen
+
+
+def _no_option(target: str, known: Mapping[str, Rule]) -> str:
+    """What to use in place of `target`, in words: the options of the rule that it names, or the nearest."""
+    usable = {rule.id: sorted(f"{rule.id}.{name}" for name in rule.options) for rule in known.values()}
+    rule_id = target.rpartition(".")[0] or target
+    if rule_id in usable:
+        own = ", ".join(usable[rule_id])
+        return f"no such option. Known: {own}" if own else f"rule {rule_id} has no options"
+    every = [option for options in usable.values() for option in options]
+    near = get_close_matches(target, every, n=3) or [o for o in every if o.startswith(target)][:3]
+    guess = f" Nearest: {', '.join(near)}." if near else ""
+    return f"no such option.{guess} `storage-analyzer explain RULE` lists a rule's options."

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from analyzer.core.finding import Finding, Verdict
 from analyzer.report.format import Format
-from analyzer.report.text import byte_range, duration, number, plural, seconds, utc
+from analyzer.report.text import byte_range, counted, duration, number, plural, seconds, utc
 from analyzer.report.verdict import losses
 from analyzer.report.view import ReportView
 
@@ -66,7 +66,7 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _coverage(view: ReportView) -> list[str]:
-    seen = [f"{number(count)} {escape(noun)}" for noun, count in view.coverage.seen.items()]
+    seen = [escape(counted(count, noun)) for noun, count in view.coverage.seen.items()]
     if view.coverage.first_ns is not None:
         seen.append(f"{duration(view.end_ns - view.start_ns)} from {utc(view.start_ns)}")
     lines = [f"- Seen: {', '.join(seen) or 'nothing'}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from textwrap import dedent
 
 import orjson
 from rich.console import Console
@@ -100,4 +101,4 @@ def _options(rule: Rule) -> str:
 
 
 def _fenced(example: str) -> str:
-    return "```text\n" + example.strip("\n") + "\n```"
+    return "```text\n" + dedent(example).strip() + "\n```"

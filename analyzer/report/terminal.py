@@ -28,6 +28,7 @@ STYLE = {
     Severity.INFO: "dim",
 }
 _NARROW = 64
+_ALL_LINES = 20  # as many as any sentence takes
 _SENTENCE_LINES = 2
 _REMEDY_LINES = 3
 #: severity and confidence columns, and the space between four columns
@@ -36,19 +37,23 @@ _FIXED = 8 + 6 + 3 * 2
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How much of the findings is printed: `shown` rules, the first `full` of them in two lines."""
+    """How much of the findings is printed: `shown` rules, the first `full` of them in up to `lines` lines,
+    and remedies in up to `remedy`."""
 
     shown: int
     full: int
+    lines: int = _SENTENCE_LINES
+    remedy: int = _REMEDY_LINES
 
 
 def show(view: ReportView, console: Console) -> None:
     """Print the summary; on a terminal as many findings as fit its height, always the worst."""
     groups = list(view.by_rule().values())
-    fit = Fit(len(groups), len(groups))
+    fit = Fit(len(groups), len(groups), _ALL_LINES, _ALL_LINES)
     if console.is_terminal:
         room = console.height - 1  # the prompt
-        smaller = [Fit(len(groups), full) for full in range(len(groups) - 1, 0, -1)]
+        smaller = [Fit(len(groups), len(groups), lines) for lines in (_ALL_LINES, 3)]
+        smaller += [Fit(len(groups), full) for full in range(len(groups), 0, -1)]
         smaller += [Fit(shown, 1) for shown in range(len(groups) - 1, 0, -1)]
         while smaller and len(console.render_lines(_body(view, groups, fit, console), pad=False)) > room:
             fit = smaller.pop(0)
@@ -65,14 +70,14 @@ def render(view: ReportView) -> str:
 def _body(view: ReportView, groups: list[list[Finding]], fit: Fit, console: Console) -> RenderableType:
     parts: list[RenderableType] = [_headline(view), *_coverage(view)]
     if groups:
-        parts += [Text(), _findings(view, groups[: fit.shown], fit.full, console)]
+        parts += [Text(), _findings(view, groups[: fit.shown], fit, console)]
         if fit.shown < len(groups):
             rest = sum(len(g) for g in groups[fit.shown :])
             text = f"… {plural(rest, 'finding')} of {plural(len(groups) - fit.shown, 'more rule')}"
             parts.append(Text(f"{text}: -o DIR writes the whole report", style="dim"))
         if fit.full == len(groups):
             parts.append(Text())
-        parts += _next_steps(groups, console)
+        parts += _next_steps(groups, fit.remedy, console)
     parts.append(_rules(view))
     return Group(*parts)
 
@@ -110,10 +115,10 @@ def _coverage(view: ReportView) -> list[Text]:
     return lines
 
 
-def _findings(view: ReportView, groups: list[list[Finding]], full: int, console: Console) -> RenderableType:
+def _findings(view: ReportView, groups: list[list[Finding]], fit: Fit, console: Console) -> RenderableType:
     alone = _one_file(view)
     if console.width < _NARROW:
-        return Group(*(_stacked(group, alone, console) for group in groups))
+        return Group(*(_stacked(group, alone, fit.lines, console) for group in groups))
     places = [_place(group[0], alone) for group in groups]
     heading = "frame" if alone else "evidence"
     evidence = min(max(map(len, [*places, heading])), console.width // 4)
@@ -125,7 +130,7 @@ def _findings(view: ReportView, groups: list[list[Finding]], full: int, console:
     table.add_column(heading, width=evidence, no_wrap=True, overflow="ellipsis")
     for index, (group, place) in enumerate(zip(groups, places, strict=True)):
         worst = group[0]
-        lines = _SENTENCE_LINES if index < full else 1
+        lines = fit.lines if index < fit.full else 1
         table.add_row(
             Text(str(worst.severity), style=STYLE[worst.severity]),
             str(worst.confidence),
@@ -135,20 +140,20 @@ def _findings(view: ReportView, groups: list[list[Finding]], full: int, console:
     return table
 
 
-def _stacked(group: list[Finding], alone: bool, console: Console) -> Text:
+def _stacked(group: list[Finding], alone: bool, lines: int, console: Console) -> Text:
     """A finding on a terminal too narrow for a table."""
     worst = group[0]
     text = Text.assemble(
         (str(worst.severity), STYLE[worst.severity]), f", {worst.confidence} confidence, ",
         (f"{_place(worst, alone)}\n", "dim"), *_sentence(group),
     )  # fmt: skip
-    return _clip(text, console.width, _SENTENCE_LINES + 1, console)
+    return _clip(text, console.width, lines + 1, console)
 
 
 def _sentence(group: list[Finding]) -> list[str | tuple[str, str]]:
-    if len(group) == 1:
-        return [group[0].title]
-    return [(f"{number(len(group))}× ", "bold"), group[0].title]
+    """The worst finding of a rule, of how many, and the rule's id, for `explain`."""
+    count = f"1 of {number(len(group))}: " if len(group) > 1 else ""
+    return [(count, "bold"), group[0].title, (f" [{group[0].rule}]", "dim")]
 
 
 def _one_file(view: ReportView) -> bool:
@@ -175,7 +180,7 @@ def _clip(text: Text, width: int, lines: int, console: Console) -> Text:
     return Text("\n").join([*wrapped[: lines - 1], last])
 
 
-def _next_steps(groups: list[list[Finding]], console: Console) -> list[RenderableType]:
+def _next_steps(groups: list[list[Finding]], lines: int, console: Console) -> list[RenderableType]:
     """The remedies of the worst finding and, if it differs, of the next rule's."""
     steps: list[str] = []
     for group in groups:
@@ -188,7 +193,7 @@ def _next_steps(groups: list[list[Finding]], console: Console) -> list[Renderabl
         row = Table.grid(padding=(0, 2, 0, 0))
         row.add_column(width=4)
         row.add_column()
-        row.add_row(head, _clip(Text(step), console.width - 6, _REMEDY_LINES, console))
+        row.add_row(head, _clip(Text(step), console.width - 6, lines, console))
         parts.append(row)
     return parts
 

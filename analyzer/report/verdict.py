@@ -10,6 +10,7 @@ from analyzer.core.rule import Outcome
 from analyzer.report.text import duration, number, plural, visible
 
 _NAMED = 3
+_SECOND = 145  # characters of the second finding
 
 
 def paragraph(outcome: Outcome, coverage: Coverage) -> str:
@@ -40,7 +41,8 @@ def _main(outcome: Outcome, coverage: Coverage) -> str:
 def _seen(coverage: Coverage) -> str:
     known = [n for n in ("operations", "clients") if coverage.seen.get(n)]
     parts = [plural(coverage.seen[n], n[:-1]) for n in known]
-    if coverage.first_ns is not None and coverage.last_ns is not None and parts:
+    whole = all(note.loss is not Loss.FILTERED for note in coverage.notes)
+    if whole and coverage.first_ns is not None and coverage.last_ns is not None and parts:
         parts[-1] += f" over {duration(coverage.last_ns - coverage.first_ns)}"
     return " of ".join(parts)
 
@@ -64,8 +66,16 @@ def _also(outcome: Outcome) -> list[str]:
     least = max(min(worst.severity, Severity.HIGH), Severity.MEDIUM)
     for finding in outcome.findings:
         if finding.severity >= least and finding.rule != worst.rule:
-            return [f"Also: {visible(finding.title, 120).strip().rstrip('.')}."]
+            return [f"Also: {_shortened(finding.title)}."]
     return []
+
+
+def _shortened(title: str) -> str:
+    """A title, or the beginning of a long one, up to the end of a word."""
+    text = visible(title, 700).strip().rstrip(".")
+    if len(text) <= _SECOND:
+        return text
+    return f"{text[:_SECOND].rpartition(' ')[0].rstrip(',;:')} …"
 
 
 def _unknown(outcome: Outcome) -> list[str]:

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analyzer.core.coverage import Coverage
-from analyzer.core.errors import InputError
+from analyzer.core.errors import InputError, NothingToCheckError
 from analyzer.wire.cited import cited_frames
 from analyzer.wire.coverage import CaptureTotals, coverage, without_packets
 from analyzer.wire.frame_index import FrameIndex
@@ -69,9 +70,11 @@ class Capture:
         version = start_tshark()
         self.processors = options.workers or os.cpu_count() or 1
         self.workers = Workers(self.processors)
-        self.files = resolve(arguments, scratch)
+        skipped: list[str] = []
+        self.files = resolve(arguments, scratch, skipped=skipped)
         self.index = FrameIndex(scratch / "frames", tuple(str(f.path) for f in self.files))
         self.survey, self.states = self._survey()
+        _check_window(options, self.survey)
         self.tshark = version()
         self.chosen = self._choose()
         self.frames = sum(self.survey.connections[n].frames for n in self.chosen)
@@ -79,6 +82,7 @@ class Capture:
         self.totals = CaptureTotals(
             self.files, self.states, self.survey, self.chosen, filtered=self._filtered()
         )
+        self.totals.skipped = skipped
         self.totals.whole = options.since is None and options.until is None
         self.totals.since = options.since is not None
         self.tasks = self._tasks()
@@ -239,6 +243,28 @@ class Capture:
         damaged |= {n for n in self.chosen if self.survey.connections[n].truncated}
         self.suspects = {labels[n]: n for n in damaged & self.chosen}
         return Resolver(servers, labels, clients)
+
+
+def _check_window(options: CaptureOptions, survey: Survey) -> None:
+    """Raises `InputError` or `NothingToCheckError` where no frame can be in the chosen time."""
+    first, last = survey.first_ns or 0, survey.last_ns or 0
+    since = first if options.since is None else options.since.absolute(first)
+    until = last if options.until is None else options.until.absolute(first)
+    if options.since is not None and options.until is not None and until < since:
+        raise InputError("--until lies before --since")
+    if since > last or until < first:
+        raise NothingToCheckError(
+            f"no frame is in the chosen time: the capture runs from {_moment(first)} to {_moment(last)}"
+            f" UTC ({(last - first) / 1e9:.2f} s)"
+        )
+
+
+def _moment(ns: int) -> str:
+    """As `--since` takes it."""
+    try:
+        return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%dT%H:%M:%S}"
+    except (OverflowError, ValueError, OSError):  # a time that no calendar has
+        return str(ns // 10**9)
 
 
 def _shares(survey: Survey, chosen: frozenset[int], wanted: int) -> list[set[int]]:

@@ -37,6 +37,7 @@ class CaptureTotals:
     chosen: frozenset[int]  # connections that were decoded
     results: Sequence[ShardResult] = ()
     filtered: str = ""
+    skipped: Sequence[str] = ()  # files of a folder that are called captures and are none
     whole: bool = True  # no frames of those connections were left out
     since: bool = False  # those before a chosen time were
     clients_on: dict[int, set[str]] = field(default_factory=dict)  # where something was lost
@@ -108,6 +109,10 @@ def without_packets(files: Sequence[CaptureFile], states: Sequence[ReadState]) -
 
 def _file_notes(totals: CaptureTotals) -> list[Note]:
     notes = []
+    if totals.skipped:
+        names = ", ".join(totals.skipped[:3]) + (", ..." if len(totals.skipped) > 3 else "")
+        text = f"left out, no pcap or pcapng inside: {names}"
+        notes.append(Note(text, None, len(totals.skipped), "Copy the file again."))
     for item, state in zip(totals.files, totals.states, strict=True):
         if item.cut:
             notes.append(Note(item.cut, Loss.CUT, 1, "Copy the file again."))
@@ -140,6 +145,10 @@ def _loss_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
             " what they carry can't be told"
         )
         notes.append(Note(text, Loss.SNAPLEN, survey.too_short, SNAPLEN_ADVICE))
+    if lost.one_way:
+        text = f"{len(lost.one_way)} RPC connections show only one direction"
+        remedy = "Mirror both directions of the port (SPAN rx and tx)."
+        notes.append(Note(text, Loss.ONE_WAY, len(lost.one_way), remedy))
     if lost.gaps:
         text = (
             f"{lost.missing_bytes} bytes in {lost.gaps} gaps of RPC connections never reached the capture"
@@ -147,16 +156,15 @@ def _loss_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
         )
         remedy = "Capture nearer to the server, with a larger buffer (-B 256)."
         notes.append(Note(text, Loss.GAP, lost.gaps, remedy))
-    if lost.one_way:
-        text = f"{len(lost.one_way)} RPC connections show only one direction"
-        remedy = "Mirror both directions of the port (SPAN rx and tx)."
-        notes.append(Note(text, Loss.ONE_WAY, len(lost.one_way), remedy))
     if lost.begun:
         text = (
             f"{len(lost.begun)} of {len(totals.chosen)} RPC connections were already open when the "
             f"{'chosen time' if totals.since else 'capture'} began: state from before is unknown"
         )
-        remedy = "Start the capture before the mount, or remount."
+        if totals.since:
+            remedy = "Leave --since out, or choose an earlier time."
+        else:
+            remedy = "Start the capture before the mount, or remount."
         notes.append(Note(text, Loss.MID_START, len(lost.begun), remedy))
     return notes
 
@@ -179,7 +187,8 @@ def _decode_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
         notes.append(Note(text, None, torn))
     unread = sum(n for which, n in lost.unread.items() if not totals.survey.connections[which].truncated)
     if missing > 0 or unread:
-        text = f"{missing} bytes and {unread} messages on RPC connections were not decoded as RPC"
+        what = [f"{missing} bytes"] * (missing > 0) + [f"{unread} messages"] * (unread > 0)
+        text = f"{' and '.join(what)} on RPC connections were not decoded as RPC"
         notes.append(Note(text, Loss.UNDECODED, missing, "Include the beginning of the connections."))
     undecoded = sum(r.counts.undecoded for r in results)
     if undecoded:

@@ -44,8 +44,10 @@ def resolve(
     scratch: Path,
     stdin: IO[bytes] | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    skipped: list[str] | None = None,
 ) -> list[CaptureFile]:
-    """The captures that the arguments name, ordered by the time of their first frame.
+    """The captures that the arguments name, ordered by the time of their first frame. Files of a folder
+    whose names say that they are captures, and that aren't, are named in `skipped`.
 
     Compressed files and standard input are unpacked into `scratch`. Raises `InputError` for what can't
     be read, `NothingToCheckError` for a folder without a capture.
@@ -57,7 +59,7 @@ def resolve(
             continue
         path = Path(argument)
         if path.is_dir():
-            inside = sorted(_captures_in(path))
+            inside = sorted(_captures_in(path, [] if skipped is None else skipped))
             if not inside:
                 raise NothingToCheckError(f"{argument}: no capture file in this folder")
             found += [_file(p, scratch, len(found) + i, progress) for i, p in enumerate(inside)]
@@ -66,8 +68,8 @@ def resolve(
     return _uniquely_named(sorted(_without_doubles(found), key=_place))
 
 
-def _captures_in(folder: Path) -> Iterator[Path]:
-    for entry in folder.iterdir():
+def _captures_in(folder: Path, skipped: list[str]) -> Iterator[Path]:
+    for entry in sorted(folder.iterdir()):
         if entry.is_file():
             try:
                 with entry.open("rb") as stream:
@@ -77,6 +79,8 @@ def _captures_in(folder: Path) -> Iterator[Path]:
             packed = magic[:2] == _GZIP or magic == _ZSTD
             if magic in _MAGIC or (packed and ".pcap" in entry.name):
                 yield entry
+            elif magic and {".pcap", ".pcapng", ".cap"} & set(entry.suffixes):
+                skipped.append(entry.name)
 
 
 def _file(path: Path, scratch: Path, number: int, progress: Callable[[int], None]) -> CaptureFile:

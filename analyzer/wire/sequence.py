@@ -224,19 +224,25 @@ class Tracker:
         self, which: Int64s, order: Int64s, ack: Int64s, flags: Int64s, time_ns: Int64s, begins: Int64s
     ) -> None:
         usable = (flags & (_ACK | _RST)) == _ACK
-        last = np.maximum.reduceat(np.where(usable, np.arange(len(which)), -1), begins)
+        places = np.arange(len(which))
+        first_at = np.minimum.reduceat(np.where(usable, places, len(which)), begins)
+        last_at = np.maximum.reduceat(np.where(usable, places, -1), begins)
         syn = np.flatnonzero(flags & _SYN)
         renumbered = dict(zip(which[syn].tolist(), order[syn].tolist(), strict=True))  # the latest SYN
         for direction in renumbered:
             self.acknowledged.pop(direction, None)
-        for at in last[last >= 0].tolist():
+        told = last_at >= 0
+        for since, at in zip(first_at[told].tolist(), last_at[told].tolist(), strict=True):
             other = int(which[at]) ^ 1
             if renumbered.get(other, -1) > order[at]:
                 continue  # of the connection before
-            number, when = int(ack[at]), int(time_ns[at])
             known = self.acknowledged.get(other)
-            first, first_ns = (number, when) if known is None else (known.first, known.first_ns)
-            self.acknowledged[other] = Acknowledged(first, number, first_ns, when)
+            if known is None:
+                begin = at if renumbered.get(other, -1) > order[since] else since
+                first, first_ns = int(ack[begin]), int(time_ns[begin])
+            else:
+                first, first_ns = known.first, known.first_ns
+            self.acknowledged[other] = Acknowledged(first, int(ack[at]), first_ns, int(time_ns[at]))
 
 
 def _note(state: Direction, reach: tuple[int, int, int], length: int, between: tuple[int, int]) -> bool:

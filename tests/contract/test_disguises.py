@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from analyzer.core.coverage import Loss
 from analyzer.core.finding import Finding
 from tests import captures_tools as tools
 from tests.captures_tools import Packet
@@ -117,3 +118,12 @@ def test_ring_files_in_any_order(tmp_path: Path) -> None:
     assert first.outcome == second.outcome == folder.outcome
     assert first.coverage == second.coverage == folder.coverage
     assert first.operations.num_rows == len(original(KERNEL)[0])
+
+
+@pytest.mark.parametrize("to_server", [True, False])
+def test_one_direction_alone_is_called_so(to_server: bool, tmp_path: Path) -> None:
+    twin = tools.one_way(tools.read(KERNEL), 2049, to_server=to_server)
+    found = judged_twin(tmp_path, twin)
+    losses = [note.loss for note in found.coverage.notes]
+    assert Loss.ONE_WAY in losses and found.coverage.severe
+    assert not found.outcome.findings

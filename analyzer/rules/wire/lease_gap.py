@@ -39,6 +39,7 @@ def check(case: Case) -> Iterator[Hit]:
     labels = Labels.of(case)
     told = {row.endpoint: row.lease_seconds for row in case.rows(ServerRow)}
     lost = _first_losses(case)
+    gone = _client_ids_gone(case)
     restarts = [(row.endpoint, row.not_before_ns, row.not_after_ns) for row in case.rows(RestartRow)]
     longest: dict[tuple[str, str], SilenceRow] = {}
     for row in case.rows(SilenceRow):
@@ -48,7 +49,7 @@ def check(case: Case) -> Iterator[Hit]:
     hits = []
     unjudged: list[SilenceRow] = []
     for key, row in longest.items():
-        if _active_elsewhere(row, labels):
+        if _active_elsewhere(row, labels) or (row.endpoint, row.client, row.start_ns) in gone:
             continue
         lease = int(case.options["lease_s"]) or told.get(row.endpoint)
         status = _loss_after(row, lost.get(key, []), restarts)
@@ -79,6 +80,13 @@ def _first_losses(case: Case) -> dict[tuple[str, str], list[tuple[int, str]]]:
         if row.status in _STATE_GONE and row.client is not None and not row.callback:
             found[(row.endpoint, row.client)].append((row.first_ns, row.status))
     return found
+
+
+def _client_ids_gone(case: Case) -> set[tuple[str, str | None, int]]:
+    """When clients were told that their client id is unknown. Silence from then on is none: whoever it
+    was goes on under a new one, and the two can't be told to be one where the capture began later."""
+    rows = case.rows(FailureRow)
+    return {(r.endpoint, r.client, r.last_ns) for r in rows if r.status == "STALE_CLIENTID"}
 
 
 def _loss_after(
@@ -156,6 +164,14 @@ RULE = Rule(
         1 A getattr f lease_seconds=10
         2 A session - op=DESTROY_CLIENTID
         60 A session - op=EXCHANGE_ID
+        """,
+        # its client id is unknown after a restart, it goes on as B
+        """
+        1 A getattr f lease_seconds=10
+        2 A session - op=CREATE_SESSION -> STALE_CLIENTID
+        2.1 B session - op=EXCHANGE_ID
+        9 B session -
+        16 B session -
         """,
         # NFSv4.0 without open files
         "1 A getattr f lease_seconds=10 protocol=nfs4.0\n90 A getattr f protocol=nfs4.0",

@@ -46,9 +46,9 @@ def _hit(file: LockFile, labels: Labels) -> Hit:
         evidence=file.evidence,
         when=(file.first_ns, file.last_ns),
         explanation=(
-            f"{file.grants} LOCK calls were granted and {file.denials} denied; of the waiting time "
-            f"{seconds(file.backoff_ns)} was client back-off. On average {file.wait_ns / span:.1f} lock "
-            f"owners waited at once from the first DENIED to the last LOCK."
+            f"{counted(file.grants, 'LOCK call was', 'LOCK calls were')} granted and {file.denials} "
+            f"denied; of the waiting time {seconds(file.backoff_ns)} was client back-off. On average "
+            f"{file.wait_ns / span:.1f} lock owners waited at once from the first DENIED to the last LOCK."
         ),
         facts={
             "clients": file.clients,

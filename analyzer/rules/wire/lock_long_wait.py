@@ -27,7 +27,7 @@ from analyzer.analysis.lock_words import (
     seconds,
 )
 from analyzer.analysis.locks import LockWait
-from analyzer.analysis.words import times
+from analyzer.analysis.words import counted, times
 from analyzer.core.finding import Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
@@ -110,7 +110,7 @@ def _explanation(wait: LockWait) -> str:
         asked += (
             " It was told that the lock was free and did not ask: a signal or a time-out ended its wait."
         )
-    return f"{wait.denials} LOCK calls were DENIED; the waiter {told}.{asked}"
+    return f"{counted(wait.denials, 'LOCK call was', 'LOCK calls were')} DENIED; the waiter {told}.{asked}"
 
 
 def _severity(wait_ns: int) -> Severity:
