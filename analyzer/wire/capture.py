@@ -188,6 +188,7 @@ class Capture:
                 until_ns=None if until is None else until.absolute(first),
                 tshark=self.tshark,
                 output=str(self.scratch / f"shard-{number}"),
+                ports=survey.doubtful_ports(share),
             )
             for number, (order, share) in enumerate(shares)
         ]

@@ -44,7 +44,7 @@ class ClientNames:
     ) -> None:
         """Take note of who names itself in a batch; comes before `columns`."""
         op, session = Codes(batch.column("op")), Codes(batch.column("session"))
-        rows = op.among(frozenset({"EXCHANGE_ID", "SETCLIENTID", "CREATE_SESSION"}))
+        rows = op.among(frozenset({"EXCHANGE_ID", "SETCLIENTID", "CREATE_SESSION", "DESTROY_CLIENTID"}))
         created = rows[(session.codes[rows] >= 0)]
         self.created |= {session.word(code): None for code in np.unique(session.codes[created]).tolist()}
         arrived = self._meet(session, connection)
@@ -64,6 +64,10 @@ class ClientNames:
                     self._recognise(
                         name, who, int(connection[at]), arrived.get(int(connection[at]), -1), at
                     )
+            stranger = self.strangers.get(int(connection[at]))
+            if stranger is not None and row.clientid is not None and who is None:
+                # it tries the client id that it had before the capture
+                self.identities.setdefault((name, row.clientid), stranger)
             if row.status_code == 0 and row.clientid is not None:
                 if row.op == "CREATE_SESSION":
                     if row.session is not None:

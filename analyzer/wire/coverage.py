@@ -180,6 +180,8 @@ def _decode_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
     unread = sum(n for which, n in lost.unread.items() if not totals.survey.connections[which].truncated)
     if missing > 0 or unread:
         text = f"{missing} bytes and {unread} messages on RPC connections were not decoded as RPC"
+        if lost.begun:
+            text += " (a reply whose call came before the capture can't be)"
         notes.append(Note(text, Loss.UNDECODED, missing, "Include the beginning of the connections."))
     undecoded = sum(r.counts.undecoded for r in results)
     if undecoded:
@@ -212,7 +214,8 @@ def _undecoded_bytes(totals: CaptureTotals, lost: Losses) -> tuple[int, int]:
         if not totals.whole or connection.truncated:
             continue
         rest = max(0, state.payload - state.missing() - decoded[which])
-        if rest < LARGEST_RECORD and "closed" in connection.marks:
+        begun = which >> 1 in lost.begun or state.gaps() > 0
+        if rest < LARGEST_RECORD and "closed" in connection.marks and not begun:
             torn += rest
         else:
             missing += rest
