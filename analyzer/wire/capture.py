@@ -239,7 +239,8 @@ class Capture:
         damaged = {w >> 1 for w, d in self.survey.tracker.directions.items() if d.gaps()}
         damaged |= {n for n in self.chosen if self.survey.connections[n].truncated}
         self.suspects = {labels[n]: n for n in damaged & self.chosen}
-        return Resolver(servers, labels, clients)
+        begun = {n for n in self.chosen if "syn" not in self.survey.connections[n].marks}
+        return Resolver(servers, labels, clients, begun)
 
 
 def _shares(survey: Survey, chosen: frozenset[int], wanted: int) -> list[set[int]]:

@@ -224,19 +224,23 @@ class Tracker:
         self, which: Int64s, order: Int64s, ack: Int64s, flags: Int64s, time_ns: Int64s, begins: Int64s
     ) -> None:
         usable = (flags & (_ACK | _RST)) == _ACK
-        last = np.maximum.reduceat(np.where(usable, np.arange(len(which)), -1), begins)
+        places = np.arange(len(which))
+        last = np.maximum.reduceat(np.where(usable, places, -1), begins)
+        earliest = np.minimum.reduceat(np.where(usable, places, len(which)), begins)
         syn = np.flatnonzero(flags & _SYN)
         renumbered = dict(zip(which[syn].tolist(), order[syn].tolist(), strict=True))  # the latest SYN
         for direction in renumbered:
             self.acknowledged.pop(direction, None)
-        for at in last[last >= 0].tolist():
+        for early, at in zip(earliest[last >= 0].tolist(), last[last >= 0].tolist(), strict=True):
             other = int(which[at]) ^ 1
-            if renumbered.get(other, -1) > order[at]:
+            since = renumbered.get(other, -1)
+            if since > order[at]:
                 continue  # of the connection before
-            number, when = int(ack[at]), int(time_ns[at])
             known = self.acknowledged.get(other)
-            first, first_ns = (number, when) if known is None else (known.first, known.first_ns)
-            self.acknowledged[other] = Acknowledged(first, number, first_ns, when)
+            if known is None:
+                begin = early if since < order[early] else at
+                known = Acknowledged(int(ack[begin]), 0, int(time_ns[begin]), 0)
+            self.acknowledged[other] = known._replace(last=int(ack[at]), last_ns=int(time_ns[at]))
 
 
 def _note(state: Direction, reach: tuple[int, int, int], length: int, between: tuple[int, int]) -> bool:
