@@ -183,10 +183,10 @@ def judge(
     for rule in rules:
         own = {**rule.options, **(options or {}).get(rule.id, {})}
         judgement, hits = _judge_one(rule, Case(tables, coverage, own), kinds)
-        doubtful = [hit for hit in hits if _may_be_refuted(rule, hit, gaps)]
+        doubtful = [hit for hit in hits if _may_be_refuted(rule, hit, gaps, coverage.severe)]
         if doubtful:
             judgement = _with_doubt(judgement, doubtful)
-            hits = [hit for hit in hits if not _may_be_refuted(rule, hit, gaps)]
+            hits = [hit for hit in hits if not _may_be_refuted(rule, hit, gaps, coverage.severe)]
             withheld.extend(_finding(rule, hit, coverage) for hit in doubtful)
         judgements.append(judgement)
         findings.extend(_finding(rule, hit, coverage) for hit in hits)
@@ -196,11 +196,11 @@ def judge(
     return Outcome(tuple(findings), tuple(judgements), tuple(withheld))
 
 
-def _may_be_refuted(rule: Rule, hit: Hit, gaps: Gaps) -> bool:
+def _may_be_refuted(rule: Rule, hit: Hit, gaps: Gaps, severe: bool) -> bool:
     """Whether frames that could tell otherwise were lost while the hit built up."""
     if hit.leans_on is None:
         return rule.follows_state and gaps.within(hit.when, None) is not None
-    return bool(hit.leans_on) and gaps.within(hit.when, hit.leans_on) is not None
+    return bool(hit.leans_on) and (severe or gaps.within(hit.when, hit.leans_on) is not None)
 
 
 def _with_doubt(judgement: Judgement, doubtful: Sequence[Hit]) -> Judgement:

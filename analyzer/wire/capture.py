@@ -192,6 +192,7 @@ class Capture:
                 until_ns=None if until is None else until.absolute(first),
                 tshark=self.tshark,
                 output=str(self.scratch / f"shard-{number}"),
+                ports=survey.doubtful_ports(share),
             )
             for number, (order, share) in enumerate(shares)
         ]
@@ -242,7 +243,8 @@ class Capture:
         damaged = {w >> 1 for w, d in self.survey.tracker.directions.items() if d.gaps()}
         damaged |= {n for n in self.chosen if self.survey.connections[n].truncated}
         self.suspects = {labels[n]: n for n in damaged & self.chosen}
-        return Resolver(servers, labels, clients)
+        begun = {n for n in self.chosen if "syn" not in self.survey.connections[n].marks}
+        return Resolver(servers, labels, clients, begun)
 
 
 def _check_window(options: CaptureOptions, survey: Survey) -> None:

@@ -8,7 +8,7 @@ says more of itself later: one client under two names looks like two.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -22,16 +22,18 @@ _NO_CLIENT: Final = "0x0000000000000000"
 
 
 class ClientNames:
-    """State over a whole capture. `clients` are addresses with ports by connection number."""
+    """State over a whole capture. `clients` are addresses with ports by connection number; `begun` are
+    the connections that were open before the capture."""
 
-    def __init__(self, clients: Sequence[str]) -> None:
-        self.clients = clients
+    def __init__(self, clients: Sequence[str], begun: Collection[int] = ()) -> None:
+        self.clients, self.begun = clients, begun
         self.identities: dict[tuple[str, str], str] = {}  # (endpoint, clientid) → client
         self.sessions: dict[tuple[str, str], str] = {}  # (endpoint, session) → clientid
         self.on_connection: dict[int, str] = {}  # NFSv4.0: connection → client
         self.created: dict[str, None] = {}  # sessions whose beginning was seen
         self.named: dict[str, None] = {}  # identities that were seen
         self.met: set[int] = set()  # connections
+        self.claimed: set[int] = set()  # connections whose stranger has named a client id
         self.strangers: dict[int, str] = {}  # connection → client that was there when the capture began
         self.aliases: dict[tuple[str, str], str] = {}  # (endpoint, identity) → client, for strangers
 
@@ -44,10 +46,11 @@ class ClientNames:
     ) -> None:
         """Take note of who names itself in a batch; comes before `columns`."""
         op, session = Codes(batch.column("op")), Codes(batch.column("session"))
-        rows = op.among(frozenset({"EXCHANGE_ID", "SETCLIENTID", "CREATE_SESSION"}))
+        rows = op.among(frozenset({"EXCHANGE_ID", "SETCLIENTID", "CREATE_SESSION", "DESTROY_CLIENTID"}))
         created = rows[(session.codes[rows] >= 0)]
         self.created |= {session.word(code): None for code in np.unique(session.codes[created]).tolist()}
-        arrived = self._meet(session, connection)
+        clientid = Codes(batch.column("clientid"))
+        arrived = self._meet(session, clientid, Codes(identity), connection)
         place = pa.array(rows)
         part = batch.select(["op", "status_code", "clientid", "session"]).take(place)
         for row, who, server, at in zip(
@@ -60,23 +63,28 @@ class ClientNames:
             name = endpoint.words[server]
             if who is not None and who not in self.named:
                 self.named[who] = None
-                if row.op == "EXCHANGE_ID":
+                if row.op in ("EXCHANGE_ID", "SETCLIENTID"):
                     self._recognise(
                         name, who, int(connection[at]), arrived.get(int(connection[at]), -1), at
                     )
+            stranger = self.strangers.get(int(connection[at]))
+            if stranger is not None and row.clientid is not None and who is None:
+                # it tries the client id that it had before the capture
+                self.identities.setdefault((name, row.clientid), stranger)
             if row.status_code == 0 and row.clientid is not None:
                 if row.op == "CREATE_SESSION":
                     if row.session is not None:
                         self.sessions[name, row.session] = row.clientid
                 elif who is not None:
                     self.identities[name, row.clientid] = self.aliases.get((name, who), who)
-        self._owners(batch, endpoint, session, op)
+        self._owners(endpoint, session, clientid, op)
+        self._renewals(endpoint, session, clientid, op, connection)
         for known in (self.sessions, self.identities, self.aliases, self.strangers):
             forget(known)
         forget(self.created)
         forget(self.named)
 
-    def _meet(self, session: Codes, connection: Int64s) -> dict[int, int]:
+    def _meet(self, session: Codes, clientid: Codes, identity: Codes, connection: Int64s) -> dict[int, int]:
         """Note the strangers on connections that are new in this batch; returns their first rows."""
         fresh = [n for n in np.unique(connection).tolist() if n not in self.met]
         if not fresh:
@@ -89,6 +97,12 @@ class ClientNames:
             own = session.word(int(session.codes[row]))
             if own not in self.created:
                 self.strangers[number] = f"session {own}"
+        for number in fresh:  # NFSv4.0, where most operations name nobody
+            if number in self.begun and number not in arrived:
+                row = int(np.argmax(connection == number))
+                arrived[number] = row
+                if clientid.codes[row] < 0 and identity.codes[row] < 0:
+                    self.strangers[number] = self.clients[number]
         return arrived
 
     def _recognise(self, endpoint: str, who: str, number: int, since: int, at: int) -> None:
@@ -98,10 +112,25 @@ class ClientNames:
             self.aliases[endpoint, who] = client
             del self.strangers[number]  # whoever names itself next is somebody else
 
-    def _owners(self, batch: pa.RecordBatch, endpoint: Endpoints, session: Codes, op: Codes) -> None:
+    def _renewals(
+        self, endpoint: Endpoints, session: Codes, clientid: Codes, op: Codes, connection: Int64s
+    ) -> None:
+        """The first client id that a stranger of NFSv4.0 names is its own."""
+        unnamed = [n for n in self.strangers if n not in self.claimed and n in self.begun]
+        if not unnamed:
+            return
+        rows = op.among(frozenset({"OPEN", "LOCK", "LOCKT", "RENEW", "RELEASE_LOCKOWNER"}))
+        told = (session.codes[rows] < 0) & (clientid.codes[rows] >= 0)
+        rows = rows[told & np.isin(connection[rows], unnamed)]
+        numbers, first = np.unique(connection[rows], return_index=True)
+        for number, row in zip(numbers.tolist(), rows[first].tolist(), strict=True):
+            self.claimed.add(number)
+            key = endpoint.words[int(endpoint.codes[row])], clientid.word(int(clientid.codes[row]))
+            self.identities.setdefault(key, self.strangers[number])
+
+    def _owners(self, endpoint: Endpoints, session: Codes, clientid: Codes, op: Codes) -> None:
         """Whose a session is that the capture didn't see begin: its open and lock owners may tell (RFC
         8881 lets a server ignore that clientid; Linux clients send their own, others 0)."""
-        clientid = Codes(batch.column("clientid"))
         rows = op.among(frozenset({"OPEN", "LOCK", "LOCKT"}))
         rows = rows[(session.codes[rows] >= 0) & (clientid.codes[rows] >= 0)]
         combos, _ = combinations(endpoint.codes[rows], session.codes[rows], clientid.codes[rows])

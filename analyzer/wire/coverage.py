@@ -189,6 +189,8 @@ def _decode_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
     if missing > 0 or unread:
         what = [f"{missing} bytes"] * (missing > 0) + [f"{unread} messages"] * (unread > 0)
         text = f"{' and '.join(what)} on RPC connections were not decoded as RPC"
+        if lost.begun:
+            text += " (a reply whose call came before the capture can't be)"
         notes.append(Note(text, Loss.UNDECODED, missing, "Include the beginning of the connections."))
     undecoded = sum(r.counts.undecoded for r in results)
     if undecoded:
@@ -221,7 +223,8 @@ def _undecoded_bytes(totals: CaptureTotals, lost: Losses) -> tuple[int, int]:
         if not totals.whole or connection.truncated:
             continue
         rest = max(0, state.payload - state.missing() - decoded[which])
-        if rest < LARGEST_RECORD and "closed" in connection.marks:
+        begun = which >> 1 in lost.begun or state.gaps() > 0
+        if rest < LARGEST_RECORD and "closed" in connection.marks and not begun:
             torn += rest
         else:
             missing += rest

@@ -30,6 +30,8 @@ from analyzer.wire.values import TEXT, VALUES, GroupValues, fill
 
 #: A call that waits longer for its reply than this many others is given up (memory stays bounded).
 MAX_PENDING = 100_000
+#: Times of messages that can't be read, for one connection.
+MAX_UNREAD = 1000
 #: Frames of one share that the second decoder, some fifty times slower, may get.
 MAX_DEEP = 20_000
 _MAX_WORDS = 200_000
@@ -42,6 +44,8 @@ class DecodeCounts:
     rpc_messages: int = 0
     messages: Counter[int] = field(default_factory=Counter)  # by connection
     unread: Counter[int] = field(default_factory=Counter)  # messages without operations, by connection
+    waiting_at: dict[int, list[int]] = field(default_factory=dict)  # calls without reply, by connection
+    unread_at: dict[int, list[int]] = field(default_factory=dict)  # when the first of them were
     compounds: int = 0
     sent_again: int = 0  # calls that were sent more than once
     unmatched: Counter[int] = field(default_factory=Counter)  # replies without a call, by connection
@@ -108,6 +112,9 @@ class Decoder:
         """Calls that were never answered."""
         if len(self.waiting):
             self.counts.unanswered += len(self.waiting)
+            fields = self.waiting.fields
+            for number, at in zip(fields["connection"].tolist(), fields["time"].tolist(), strict=True):
+                _add(self.counts.waiting_at, number, at)
             yield assemble(self._joined(np.arange(len(self.waiting)), None, {}, Side(0)))
 
     # --- one block ---------------------------------------------------------------------------
@@ -186,7 +193,7 @@ class Decoder:
         places = index[ambiguous] - 1
         cut = meta.truncated[places]
         self.counts.truncated_messages += int(cut.sum())
-        self.counts.unread.update(meta.connection[places[cut]].tolist())
+        self._unread(meta, places[cut])
         ambiguous = ambiguous[~cut]
         clipped = np.setdiff1d(_clipped(values), ambiguous)
         wanted = np.concatenate([ambiguous, clipped])[: MAX_DEEP - self.counts.deep]
@@ -198,8 +205,15 @@ class Decoder:
         self.counts.deep += len(found)
         unread = [row for row in ambiguous.tolist() if row not in found]
         self.counts.undecoded += len(unread)
-        self.counts.unread.update(meta.connection[index[unread] - 1].tolist() if unread else [])
+        self._unread(meta, index[unread] - 1 if unread else places[:0])
         return found
+
+    def _unread(self, meta: FrameMeta, places: Int64s) -> None:
+        for number, time_ns in zip(
+            meta.connection[places].tolist(), meta.time_ns[places].tolist(), strict=True
+        ):
+            self.counts.unread[number] += 1
+            _add(self.counts.unread_at, number, time_ns)
 
     def _deep_messages(
         self,
@@ -258,7 +272,7 @@ class Decoder:
         empty = sum(not part.steps for part in found)
         if empty:
             cut = places[meta.truncated[places]]
-            self.counts.unread.update(np.repeat(meta.connection[cut], empty).tolist())
+            self._unread(meta, np.repeat(cut, empty))
 
     def _plan_code(self, part: Message) -> int:
         code = self._plan_codes.get(part.steps)
@@ -368,6 +382,12 @@ def _clipped(values: dict[str, pa.StringArray]) -> Int64s:
     exchange = pc.equal(values["ops"], str(nfs4.EXCHANGE_ID))
     found |= pc.and_(data, exchange).to_numpy(zero_copy_only=False)
     return np.flatnonzero(found)
+
+
+def _add(times: dict[int, list[int]], number: int, at: int) -> None:
+    found = times.setdefault(number, [])
+    if len(found) < MAX_UNREAD:
+        found.append(at)
 
 
 def _column(values: pa.StringArray, total: int, place: int) -> Int64s:

@@ -15,6 +15,8 @@ from analyzer.wire.survey import Survey
 #: Calls that may wait for their replies when a capture begins, on one connection: the replies can't be
 #: decoded, and nothing is wrong with that.
 _IN_FLIGHT: Final = 64
+#: Octets of an RPC call, at least.
+_SHORTEST_CALL: Final = 40
 #: More gaps than this are told as one for each connection.
 _MAX_GAPS: Final = 20_000
 #: More clients on one connection than this aren't named: a gap may be anybody's.
@@ -24,14 +26,18 @@ _MAX_CLIENTS: Final = 16
 @dataclass(frozen=True, slots=True)
 class Losses:
     """`unread`: RPC messages by connection that were seen to begin and that no decoder understood, and
-    frames cut too short to tell (what was under way when the capture began left out). `one_way`:
-    connections of which one direction is missing though it was acknowledged. `begun`: those that were
-    open before the capture."""
+    frames cut too short to tell (what was under way when the capture began left out, and the replies
+    to calls that were lost). `unread_at`: their times in ns, for connections of which all are known.
+    `waiting_at`: times of calls that seem to have no reply, where it may be among what wasn't decoded.
+    `one_way`: connections of which one direction is missing though it was acknowledged. `begun`: those
+    that were open before the capture."""
 
     directions: Mapping[int, Direction]
     unread: Mapping[int, int]
+    unread_at: Mapping[int, Sequence[int]]
     messages: int
     frames: int
+    waiting_at: Mapping[int, Sequence[int]]
     one_way: frozenset[int]
     begun: frozenset[int]
 
@@ -70,9 +76,11 @@ def losses(
     }
     decoded: Counter[int] = Counter()
     unread: Counter[int] = Counter()
+    unread_at: dict[int, list[int]] = {}
     for result in results:
         decoded.update(result.counts.messages)
         unread.update(result.counts.unread)
+        unread_at |= result.counts.unread_at
     begun = frozenset(
         n
         for n in chosen
@@ -80,18 +88,42 @@ def losses(
     )
     seen = {n: _messages(survey, n) for n in chosen}
     for number, count in seen.items() if whole else ():
-        allowed = _IN_FLIGHT if number in begun and not survey.connections[number].truncated else 0
         missed = count - decoded[number]
-        if missed > allowed:
-            unread[number] = max(unread[number], missed)
+        if missed > unread[number] + _excused(survey, directions, number, number in begun):
+            unread[number] = missed
     return Losses(
         directions=directions,
         unread=unread,
+        unread_at={n: times for n, times in unread_at.items() if len(times) == unread[n]},
         messages=max(sum(seen.values()), sum(decoded.values())),
         frames=sum(survey.connections[n].frames for n in chosen),
+        waiting_at={
+            n: times
+            for result in results
+            for n, times in result.counts.waiting_at.items()
+            if n in begun and _undecoded(directions, result.counts.decoded_bytes, n)
+        },
         one_way=frozenset(which >> 1 for which, state in directions.items() if _unseen(state)),
         begun=begun,
     )
+
+
+def _undecoded(directions: Mapping[int, Direction], decoded: Mapping[int, int], number: int) -> bool:
+    """Whether octets of a connection are there and were not understood. A reply whose call came before
+    the capture hides those that share its segment."""
+    return any(
+        state.payload - state.missing() > decoded.get(which, 0)
+        for which in (number * 2, number * 2 + 1)
+        if (state := directions.get(which)) is not None
+    )
+
+
+def _excused(survey: Survey, directions: Mapping[int, Direction], number: int, begun: bool) -> int:
+    """Messages that can't be decoded for a reason that is accounted for elsewhere."""
+    states = [directions[n] for n in (number * 2, number * 2 + 1) if n in directions]
+    lost = sum(state.gaps() + state.missing() // _SHORTEST_CALL for state in states)
+    in_flight = _IN_FLIGHT if begun and not survey.connections[number].truncated else 0
+    return in_flight + lost
 
 
 def _messages(survey: Survey, number: int) -> int:
@@ -120,8 +152,11 @@ def gaps(
         if times and total > _MAX_GAPS:
             times = [(min(low for low, _ in times), max(high for _, high in times))]
         spans.setdefault(named(which >> 1), []).extend(times)
+    for number, calls in found.waiting_at.items():
+        spans.setdefault(named(number), []).extend((at, at) for at in calls)
     for number in found.unread:
-        spans.setdefault(named(number), []).append((first_ns, last_ns))
+        times = [(at, at) for at in found.unread_at.get(number, ())]
+        spans.setdefault(named(number), []).extend(times or [(first_ns, last_ns)])
     return tuple(
         Gap(low, high, names) for names, times in sorted(spans.items()) for low, high in _merged(times)
     )

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,16 @@ from analyzer.wire.side import readable
 class Resolver:
     """State over a whole capture; `batch` turns decoder batches (WIRE_SCHEMA) into EVENT_SCHEMA."""
 
-    def __init__(self, endpoints: Sequence[str], labels: Sequence[str], clients: Sequence[str]) -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        labels: Sequence[str],
+        clients: Sequence[str],
+        begun: Collection[int] = (),
+    ) -> None:
         # by connection number: server endpoint, "client>server", and the client's address:port
         self.endpoints, self.labels = endpoints, labels
-        self.clients = ClientNames(clients)
+        self.clients = ClientNames(clients, begun)
         self.next_id = 0
         self.paths: dict[tuple[str, str], str] = {}  # (endpoint, handle) → path
         self.children: dict[tuple[str, str, str], str] = {}  # (endpoint, parent, name) → handle

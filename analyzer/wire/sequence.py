@@ -225,24 +225,22 @@ class Tracker:
     ) -> None:
         usable = (flags & (_ACK | _RST)) == _ACK
         places = np.arange(len(which))
-        first_at = np.minimum.reduceat(np.where(usable, places, len(which)), begins)
-        last_at = np.maximum.reduceat(np.where(usable, places, -1), begins)
+        last = np.maximum.reduceat(np.where(usable, places, -1), begins)
+        earliest = np.minimum.reduceat(np.where(usable, places, len(which)), begins)
         syn = np.flatnonzero(flags & _SYN)
         renumbered = dict(zip(which[syn].tolist(), order[syn].tolist(), strict=True))  # the latest SYN
         for direction in renumbered:
             self.acknowledged.pop(direction, None)
-        told = last_at >= 0
-        for since, at in zip(first_at[told].tolist(), last_at[told].tolist(), strict=True):
+        for early, at in zip(earliest[last >= 0].tolist(), last[last >= 0].tolist(), strict=True):
             other = int(which[at]) ^ 1
-            if renumbered.get(other, -1) > order[at]:
+            since = renumbered.get(other, -1)
+            if since > order[at]:
                 continue  # of the connection before
             known = self.acknowledged.get(other)
             if known is None:
-                begin = at if renumbered.get(other, -1) > order[since] else since
-                first, first_ns = int(ack[begin]), int(time_ns[begin])
-            else:
-                first, first_ns = known.first, known.first_ns
-            self.acknowledged[other] = Acknowledged(first, int(ack[at]), first_ns, int(time_ns[at]))
+                begin = early if since < order[early] else at
+                known = Acknowledged(int(ack[begin]), 0, int(time_ns[begin]), 0)
+            self.acknowledged[other] = known._replace(last=int(ack[at]), last_ns=int(time_ns[at]))
 
 
 def _note(state: Direction, reach: tuple[int, int, int], length: int, between: tuple[int, int]) -> bool:

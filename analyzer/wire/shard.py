@@ -49,6 +49,7 @@ class ShardTask:
     until_ns: int | None
     tshark: Tshark
     output: str
+    ports: tuple[int, ...] = ()  # see `tshark.bulk_command`
 
     def packets(self) -> Iterator[tuple[bytes, FrameMeta]]:
         """The share's packets for tshark, block by block, and what is known of each."""
@@ -168,7 +169,7 @@ def run_shard(task: ShardTask, progress: Callable[[int], None]) -> ShardResult:
         batches = BatchFiles(task.output)
         decoder = Decoder(task.names, SecondDecoder(task, Path(folder)))
         result.counts = decoder.counts
-        process = start(bulk_command(task.tshark, task.order), Path(folder), errors.fileno())
+        process = start(bulk_command(task.tshark, task.order, task.ports), Path(folder), errors.fileno())
         assert process.stdin is not None
         feeder = Feeder(task, process.stdin, progress)
         feeder.start()

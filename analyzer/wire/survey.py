@@ -7,6 +7,7 @@ RPC, so that only these go through tshark, and in balanced shares.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -27,6 +28,8 @@ TRANSIENT = (0x40000000, 0x5FFFFFFF)
 _PROGRAMS = (NFS, MOUNT, PORTMAP, NLM, NSM, RQUOTA)
 _AUTH_TLS = 7  # RFC 9289
 _TUNNELS = {4789: "VXLAN", 6081: "Geneve", 8472: "VXLAN", 4791: "RoCEv2 (NFS over RDMA can't be read)"}
+#: So many ports are named to tshark at most; the lowest ones are the likeliest to belong to others.
+MAX_PORTS = 500
 _CEPH_PORTS = (3300, 6789)
 
 
@@ -225,6 +228,18 @@ class Survey:
         self._mark(which[np.isin(second, (0xFE534D42, 0xFF534D42)) & (first >> 24 == 0)], "smb")
         content, version = first >> 24, (first >> 8) & 0xFFFF
         self._mark(which[np.isin(content, (22, 23)) & (version >= 0x0301) & (version <= 0x0304)], "tls")
+
+    def doubtful_ports(self, members: Iterable[int]) -> tuple[int, ...]:
+        """Ports of those connections whose first segment may not be the beginning of a call."""
+        ports: dict[int, None] = {}
+        for number in sorted(members):
+            connection = self.connections[number]
+            lossy = any(
+                state.gaps() for way in (0, 1) if (state := self.tracker.directions.get(number * 2 + way))
+            )
+            if not connection.udp and (lossy or "syn" not in connection.marks):
+                ports |= {connection.low & 0xFFFF: None, connection.high & 0xFFFF: None}
+        return tuple(sorted(ports)[:MAX_PORTS])
 
     @property
     def too_short(self) -> int:

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -90,10 +90,15 @@ def options(order: Order) -> list[str]:
     return [*chosen, "-o", f"tcp.reassemble_out_of_order:{reorder}"]
 
 
-def bulk_command(tshark: Tshark, order: Order) -> list[str]:
-    """The bulk decoder: a capture on standard input, one line of columns per frame."""
+def bulk_command(tshark: Tshark, order: Order, ports: Iterable[int] = ()) -> list[str]:
+    """The bulk decoder: a capture on standard input, one line of columns per frame.
+
+    `ports` are those of connections whose first segment is no call: heuristics can't tell RPC by it, and
+    a dissector that claims the port (862 is TWAMP) would swallow what follows.
+    """
     columns = ["-T", "tabs", "-o", f"gui.column.format:{column_format()}"]
-    return [tshark.path, "-r", "-", *options(order), *columns]
+    named = [word for port in ports for word in ("-d", f"tcp.port=={port},rpc")]
+    return [tshark.path, "-r", "-", *options(order), *named, *columns]
 
 
 def start(command: Sequence[str], configuration: Path, stderr: int) -> subprocess.Popen[bytes]:

@@ -49,6 +49,7 @@ def check(case: Case) -> Iterator[Hit]:
             ),
             evidence=most.evidence,
             when=(min(r.first_ns for r in rows), max(r.last_ns for r in rows)),
+            leans_on=(client,) if reason == "own client" else None,
             explanation=f"Asking owner {most.owner}, holding owner {most.holder_owner}.",
             facts={
                 "client": client,
