@@ -61,6 +61,14 @@ class CaptureReport:
     exit_code: ExitCode
 
 
+class _Screen(Console):
+    """Standard output. A reader that goes away (`| head`) mustn't look like exit code 1, findings."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line, which knows the exit code for it."""
+        raise BrokenPipeError
+
+
 def analyse_capture(
     job: CaptureJob, progress: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
 ) -> CaptureReport:
@@ -136,14 +144,14 @@ def run_filter(expression: str | None) -> int:
     from analyzer.wire.filters.render import render  # noqa: PLC0415
 
     report = filter_command(expression)
-    render(report, Console())
+    render(report, _Screen())
     return int(report.exit_code)
 
 
 def show(view: ReportView, name: str) -> None:
     """Print one format: the terminal's fits the screen, the others are as they would be in a file."""
     if name == "terminal":
-        terminal.show(view, Console())
+        terminal.show(view, _Screen())
         return
     content = formats()[name].render(view)
     sys.stdout.flush()

@@ -159,6 +159,7 @@ class Redactor:
 
     def learn(self, value: str, category: str) -> None:
         """Know a value and its parts: an address without its port, the names in a path, ..."""
+        value = _bare(value)
         if category == "host":
             for host in value.split(">"):
                 match = _HOST_PORT.match(host)
@@ -275,6 +276,13 @@ def _distinct(column: pa.Array) -> list[str]:
     if not pa.types.is_string(column.type):
         return []
     return [value for value in pc.unique(column).to_pylist() if value]
+
+
+def _bare(value: str) -> str:
+    """`client 10.0.0.1` → `10.0.0.1`, so that it has one token wherever it is named."""
+    kind, _, rest = value.partition(" ")
+    host = rest.rpartition(":")[0] or rest
+    return rest if kind in ("client", "server") and (_is_address(rest) or _is_address(host)) else value
 
 
 def _is_address(text: str) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from analyzer.core.coverage import Coverage, Loss
 from analyzer.core.finding import Finding, Judgement, Severity, Verdict
 from analyzer.core.rule import Outcome
-from analyzer.report.text import duration, number, plural, visible
+from analyzer.report.text import counted, duration, number, plural, visible
 
 _NAMED = 3
 _SECOND = 145  # characters of the second finding
@@ -66,15 +66,15 @@ def _also(outcome: Outcome) -> list[str]:
     least = max(min(worst.severity, Severity.HIGH), Severity.MEDIUM)
     for finding in outcome.findings:
         if finding.severity >= least and finding.rule != worst.rule:
-            return [f"Also: {_shortened(finding.title)}."]
+            return [f"Also: {_shortened(finding.title)}"]
     return []
 
 
 def _shortened(title: str) -> str:
-    """A title, or the beginning of a long one, up to the end of a word."""
+    """A title with its full stop, or the beginning of a long one, up to the end of a word."""
     text = visible(title, 700).strip().rstrip(".")
     if len(text) <= _SECOND:
-        return text
+        return f"{text}."
     return f"{text[:_SECOND].rpartition(' ')[0].rstrip(',;:')} …"
 
 
@@ -106,8 +106,8 @@ def losses(coverage: Coverage) -> str:
     for note in coverage.notes:
         if note.loss is not None:
             counts[note.loss] += note.count
-    counted = {Loss.SNAPLEN, Loss.GAP, Loss.UNDECODED, Loss.UNMATCHED}
-    return ", ".join(f"{number(n)} {k.value}" if n and k in counted else k.value for k, n in counts.items())
+    counting = {Loss.SNAPLEN, Loss.GAP, Loss.UNDECODED, Loss.UNMATCHED}
+    return ", ".join(counted(n, k.value) if n and k in counting else k.value for k, n in counts.items())
 
 
 def worst(findings: tuple[Finding, ...]) -> Severity | None:

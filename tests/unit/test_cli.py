@@ -84,13 +84,18 @@ def test_a_defect_still_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(CliRunner().invoke(cli.app, ["rules"]).exception, ZeroDivisionError)
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+@pytest.mark.parametrize(
+    ("command", "stub"),
+    [
+        ("rules", "pipeline.list_rules = lambda **_: input() * 999"),
+        ("filter", "pipeline.render = lambda _, console: console.print(input() * 999)"),
+    ],
+)
+def test_a_reader_that_goes_away_is_no_error(command: str, stub: str) -> None:
     # the command waits for a line of input, so that the reader is surely gone when it prints
-    script = (
-        "from analyzer import cli, pipeline; pipeline.list_rules = lambda **_: input() * 999; cli.main()"
-    )
+    script = f"from analyzer import cli, pipeline; {stub}; cli.main()"
     with subprocess.Popen(
-        [sys.executable, "-c", script, "rules"],
+        [sys.executable, "-c", script, command],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

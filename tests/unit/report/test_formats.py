@@ -276,7 +276,7 @@ def test_ticks_are_round_and_inside() -> None:
 def test_terminal_leaves_nothing_out_where_there_is_room() -> None:
     view = sample_view()
     for text in (terminal.render(view), "\n".join(shown(view, 80, 500))):
-        words = " ".join(text.split())
+        words = " ".join(text.partition("severity")[2].split())
         assert "…" not in words
         for rule in view.by_rule():
             assert f"[{rule}]" in words

@@ -108,3 +108,13 @@ def test_masking_knows_columns_of_any_table() -> None:
     fill(tables, names)
     found = Redactor.of(outcome(names), replace(coverage(names), notes=()), tables)
     assert found.mask(f"data.db by {names.owner}", "title") == "name-1 by owner-1"
+
+
+def test_an_address_has_one_token_with_its_kind_and_without() -> None:
+    redactor = Redactor()
+    redactor.learn("client 10.1.2.3", "client")
+    redactor.learn("10.1.2.4", "client")
+    redactor.learn("server 10.1.2.5:2049", "host")
+    masked = redactor.mask("client 10.1.2.3 waited for client 10.1.2.4 at server 10.1.2.5:2049", "title")
+    assert masked == "client 192.0.2.1 waited for client 192.0.2.2 at server 192.0.2.3:2049"
+    assert redactor.mask("10.1.2.3", "client") == "192.0.2.1"

@@ -24,4 +24,4 @@ def test_a_long_second_title_ends_after_a_word() -> None:
     title = "word " * 60
     short = verdict._shortened(title)
     assert short.endswith("word …") and len(short) <= 147
-    assert verdict._shortened("client a waited.") == "client a waited"
+    assert verdict._shortened("client a waited.") == "client a waited."
