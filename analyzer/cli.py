@@ -6,6 +6,7 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
+from types import TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from analyzer.core.errors import AnalyzerError
 from analyzer.core.finding import Severity
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+_DEFECT = 70  # EX_SOFTWARE of sysexits.h
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 
@@ -193,6 +195,15 @@ def display_filter(
     raise typer.Exit(pipeline.run_filter(expression))
 
 
+def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A traceback is a defect of the tool: an exit code of its own tells it from findings."""
+    sys.__excepthook__(kind, error, trace)
+    typer.echo("storage-analyzer: this is a defect of the tool; please report it", err=True)
+    sys.stdout.flush()
+    os._exit(_DEFECT)
+
+
 def main() -> None:
     """Entry point of the console command `storage-analyzer` and of `python -m analyzer`."""
-    app(prog_name="storage-analyzer")
+    sys.excepthook = _defect
+    typer.main.get_command(app)(prog_name="storage-analyzer")  # app() would set a hook of its own

@@ -23,9 +23,11 @@ from analyzer.wire.packets import ReadState, read_frames
 from analyzer.wire.resolve import Resolver, merged
 from analyzer.wire.shard import BatchFiles, ShardTask, run_shard
 from analyzer.wire.survey import Survey
-from analyzer.wire.tshark import Order, start_tshark
+from analyzer.wire.tshark import Order, Tshark, start_tshark
 from analyzer.wire.workers import Workers
 
+#: Files smaller than this together hold few frames.
+SMALL_BYTES: Final = 4 << 20
 #: Fewer frames than this aren't worth a second process (its start costs as much).
 SMALL_FRAMES: Final = 20_000
 #: Stages of the work, as progress tells them.
@@ -69,9 +71,18 @@ class Capture:
         self.options, self.scratch, self.progress = options, scratch, progress
         version = start_tshark()
         self.processors = options.workers or os.cpu_count() or 1
-        self.workers = Workers(self.processors)
         skipped: list[str] = []
         self.files = resolve(arguments, scratch, skipped=skipped)
+        self.workers = Workers(self.processors, sum(f.size for f in self.files) > SMALL_BYTES)
+        try:
+            self._begin(version, skipped)
+        except BaseException:
+            self.workers.stop()
+            raise
+
+    def _begin(self, version: Callable[[], Tshark], skipped: list[str]) -> None:
+        """Survey the files, choose connections, and start to decode."""
+        options, scratch = self.options, self.scratch
         self.index = FrameIndex(scratch / "frames", tuple(str(f.path) for f in self.files))
         self.survey, self.states = self._survey()
         _check_window(options, self.survey)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import multiprocessing.forkserver
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,29 +19,53 @@ from analyzer.core.errors import ToolError
 from analyzer.wire.shard import BatchFiles, ShardResult, ShardTask, run_shard
 
 
-class Workers:
-    """Worker processes for one capture. Made early: their modules load while the files are surveyed."""
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Keeps new processes from importing the command line, which they don't need (it's slow to load)."""
+    main = sys.modules["__main__"]
+    hidden = {name: main.__dict__.pop(name, None) for name in ("__spec__", "__file__")}
+    main.__dict__["__spec__"] = None
+    try:
+        yield
+    finally:
+        main.__dict__.update({name: value for name, value in hidden.items() if value is not None})
 
-    def __init__(self, count: int) -> None:
+
+class Workers:
+    """Worker processes for one capture, started early: they load while the files are surveyed."""
+
+    def __init__(self, count: int, wanted: bool) -> None:
         self.count = count
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([__name__])
-        if count > 1:
-            multiprocessing.forkserver.ensure_running()
+        self._frames: Any = None
         self._pool: ProcessPoolExecutor | None = None
         self._futures: list[Future[ShardResult]] = []
-        self._frames: Any = None
+        # starting processes waits for their modules: in a thread, beside the survey
+        self._opening = threading.Thread(target=self._open)
+        self._opened = wanted and count > 1
+        if self._opened:
+            self._opening.start()
+
+    def _open(self) -> None:
+        self._context.set_forkserver_preload([__name__])
+        self._frames = self._context.Value("q", 0)
+        self._pool = ProcessPoolExecutor(
+            self.count, mp_context=self._context, initializer=_prepare, initargs=(self._frames,)
+        )
+        with _without_main():
+            for _ in range(self.count):
+                self._pool.submit(int)
 
     def start(self, tasks: Sequence[ShardTask]) -> None:
         """Begin with all tasks; as many as there are processes run at a time."""
-        self._frames = self._context.Value("q", 0)
-        self._pool = ProcessPoolExecutor(
-            min(len(tasks), self.count),
-            mp_context=self._context,
-            initializer=_prepare,
-            initargs=(self._frames,),
-        )
-        self._futures = [self._pool.submit(_work, task) for task in tasks]
+        if self._opened:
+            self._opening.join()
+        else:
+            self._open()
+        pool = self._pool
+        assert pool is not None
+        with _without_main():
+            self._futures = [pool.submit(_work, task) for task in tasks]
 
     def streams(
         self, tasks: Sequence[ShardTask], progress: Callable[[int], None]
@@ -67,6 +93,8 @@ class Workers:
 
     def stop(self) -> None:
         """End the processes; what hasn't begun never does."""
+        if self._opened:
+            self._opening.join()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None

@@ -53,7 +53,7 @@ def run(command: list[str]) -> Run:
         process.wait()
         seconds = time.monotonic() - began
         sampler.stop()
-    if process.returncode not in (0, 1, 4):
+    if process.returncode not in (0, 1, 4):  # verdicts; a defect is 70
         raise SystemExit(f"{' '.join(command[:4])} ... ended with {process.returncode}")
     return Run(seconds, sampler.sum_mb, sampler.single_mb)
 
