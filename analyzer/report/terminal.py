@@ -33,6 +33,8 @@ _SENTENCE_LINES = 2
 _REMEDY_LINES = 3
 #: severity and confidence columns, and the space between four columns
 _FIXED = 8 + 6 + 3 * 2
+#: Sentences on what the input lost; the rest is counted.
+_LOSSES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +104,16 @@ def _coverage(view: ReportView) -> list[Text]:
     if view.coverage.first_ns is not None:
         seen.append(f"{duration(view.end_ns - view.start_ns)} from {utc(view.start_ns)}")
     lines = [Text.assemble(("Seen  ", "bold"), " · ".join(seen) or "nothing")]
-    lost = losses(view.coverage)
+    lost = [n for n in view.coverage.notes if n.loss is not None]
     if lost:
-        remedy = next((n.remedy for n in view.coverage.notes if n.loss is not None and n.remedy), "")
+        remedy = next((n.remedy for n in lost if n.remedy), "")
+        said = " · ".join(n.text for n in lost[:_LOSSES])
+        if len(view.by_rule()) > _LOSSES:  # there is no room for sentences
+            said = losses(view.coverage)
+        elif len(lost) > _LOSSES:
+            said += f" · {plural(len(lost) - _LOSSES, 'more loss', 'more losses')}"
         lines.append(
-            Text.assemble(("Lost  ", "bold yellow"), lost, (f" → {remedy}" if remedy else "", "dim"))
+            Text.assemble(("Lost  ", "bold yellow"), said, (f" → {remedy}" if remedy else "", "dim"))
         )
     facts = [n.text for n in view.coverage.notes if n.loss is None]
     if facts:

@@ -204,6 +204,7 @@ class Capture:
                 tshark=self.tshark,
                 output=str(self.scratch / f"shard-{number}"),
                 ports=survey.doubtful_ports(share),
+                jumps=survey.jumps(share, since is not None),
             )
             for number, (order, share) in enumerate(shares)
         ]

@@ -60,11 +60,11 @@ def parse(text: bytes) -> tuple[dict[str, pa.StringArray], int]:
         invalid_row_handler=skip,
     )
     try:
-        table = csv.read_csv(io.BytesIO(text), _READ, options, _CONVERT)
+        pa.array([text], type=pa.binary()).cast(pa.string())
     except pa.ArrowInvalid:
         # not UTF-8 somewhere: replace what isn't, at the price of a copy
-        clean = text.decode("utf-8", "replace").encode()
-        table = csv.read_csv(io.BytesIO(clean), _READ, options, _CONVERT)
+        text = text.decode("utf-8", "replace").encode()
+    table = csv.read_csv(io.BytesIO(text), _READ, options, _CONVERT)
     found = {name: table.column(name).combine_chunks() for name in COLUMNS}
     for name in _SHARED:
         # tshark 4.0 may print an empty value between two fields of a column
@@ -87,6 +87,8 @@ def _number(word: str) -> int | None:
         value = int(word, 0)
     except ValueError:
         return {"True": 1, "False": 0}.get(word)
+    if not 0 <= value < 1 << 64:
+        return None
     return value if value < 1 << 63 else value - (1 << 64)
 
 

@@ -49,6 +49,7 @@ def coverage(totals: CaptureTotals) -> Coverage:
     """The account of one capture."""
     lost = losses(totals.survey, totals.chosen, totals.results, totals.whole, totals.since)
     notes = [
+        *_failure_notes(totals),
         *_file_notes(totals),
         *_loss_notes(totals, lost),
         *_decode_notes(totals, lost),
@@ -174,13 +175,21 @@ def _percent(part: int, whole: int) -> str:
     return f"{max(0.01, 100 * part / max(1, whole)):.2g} %"
 
 
+def _failure_notes(totals: CaptureTotals) -> list[Note]:
+    return [
+        Note(
+            f"{result.failure}; the rest of these connections was not decoded",
+            Loss.UNDECODED,
+            result.frames - result.decoded_frames,
+        )
+        for result in totals.results
+        if result.failure
+    ]
+
+
 def _decode_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
     notes: list[Note] = []
     results = totals.results
-    for result in results:
-        if result.failure:
-            text = f"{result.failure}; the rest of these connections was not decoded"
-            notes.append(Note(text, Loss.UNDECODED, result.frames - result.decoded_frames))
     missing, torn = _undecoded_bytes(totals, lost)
     if torn:
         text = f"{torn} bytes were the beginnings of RPC messages whose connection closed before their end"

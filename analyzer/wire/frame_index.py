@@ -7,7 +7,7 @@ again. One fixed-size record per frame in capture order, so a frame is found by 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from analyzer.wire.link import RAW_IP
 from analyzer.wire.packets import Frames, Int64s
+from analyzer.wire.resync import Resync, ordered
 
 _RECORD: Final = np.dtype(
     [
@@ -114,11 +115,13 @@ class FrameIndex:
         since_ns: int | None,
         until_ns: int | None,
         bare: bool,
+        jumps: Sequence[tuple[int, int]] = (),
     ) -> Iterator[tuple[bytes, FrameMeta]]:
         """Block by block the frames of some connections: pcap records of raw IP packets, and what is
         known of each. `members` tells for each connection number whether it's wanted, `bare` whether
-        acknowledgements alone are, too."""
-        lookup = np.append(members, [fragments, False])  # -2 and -1 count from the end
+        acknowledgements alone are, too; `jumps` are the first frames after gaps (see `resync`)."""
+        lookup = np.append(members.astype(bool), [fragments, False])  # -2 and -1 count from the end
+        resync = Resync(ordered(jumps))
         for block in self.blocks:
             records = self._read(block.first, block.count)
             wanted = lookup[records["connection"]]
@@ -128,10 +131,12 @@ class FrameIndex:
                 wanted &= records["time_ns"] >= since_ns
             if until_ns is not None:
                 wanted &= records["time_ns"] <= until_ns
-            rows = np.flatnonzero(wanted)
+            with open(self.files[block.file], "rb") as stream:
+                direction = records["connection"].astype(np.int64) * 2 + records["up"]
+                cut = resync.block(block.first, direction, wanted, _reader(records, stream))
+                rows = np.flatnonzero(wanted)
+                octets = _pcap(records[rows], stream, _moved(cut, rows)) if len(rows) else b""
             if len(rows):
-                with open(self.files[block.file], "rb") as stream:
-                    octets = _pcap(records[rows], stream)
                 yield octets, self._meta(block, rows, records[rows])
 
     def row_of(self, file: int, number: int) -> int:
@@ -168,7 +173,7 @@ class FrameIndex:
             for row in rows:
                 file, _ = self.key_of(row)
                 with open(self.files[file], "rb") as stream:
-                    out.write(_pcap(self._read(row, 1), stream))
+                    out.write(_pcap(self._read(row, 1), stream, {}))
 
     def _read(self, first: int, count: int) -> NDArray[np.void]:
         return np.fromfile(self.path, dtype=_RECORD, count=count, offset=first * _RECORD.itemsize)
@@ -185,8 +190,25 @@ class FrameIndex:
         )
 
 
-def _pcap(records: NDArray[np.void], stream: IO[bytes]) -> bytes:
-    """pcap records of some frames that lie near each other in one file."""
+def _reader(records: NDArray[np.void], stream: IO[bytes]) -> Callable[[int], bytes]:
+    def read(place: int) -> bytes:
+        stream.seek(int(records["offset"][place]))
+        return stream.read(int(records["captured"][place]))
+
+    return read
+
+
+def _moved(cut: dict[int, bytes], rows: Int64s) -> dict[int, bytes]:
+    """By place among `rows` instead of among all."""
+    if not cut:
+        return cut
+    place = {row: at for at, row in enumerate(rows.tolist())}
+    return {place[row]: packet for row, packet in cut.items()}
+
+
+def _pcap(records: NDArray[np.void], stream: IO[bytes], instead: dict[int, bytes]) -> bytes:
+    """pcap records of some frames that lie near each other in one file; `instead` are packets that
+    take the place of what the file holds."""
     offset, captured = records["offset"], records["captured"]
     base = int(offset[0])
     stream.seek(base)
@@ -195,10 +217,13 @@ def _pcap(records: NDArray[np.void], stream: IO[bytes]) -> bytes:
     seconds, header["ns"] = np.divmod(records["time_ns"], 1_000_000_000)
     header["s"] = seconds & 0xFFFFFFFF
     header["captured"], header["length"] = captured, records["length"]
+    for at, packet in instead.items():
+        header["length"][at] -= header["captured"][at] - len(packet)
+        header["captured"][at] = len(packet)
     heads = header.tobytes()
     low = offset - base
     return b"".join(
         piece
         for at, (a, b) in enumerate(zip(low.tolist(), (low + captured).tolist(), strict=True))
-        for piece in (heads[at * 16 : at * 16 + 16], data[a:b])
+        for piece in (heads[at * 16 : at * 16 + 16], instead.get(at, data[a:b]))
     )

@@ -83,7 +83,9 @@ def _captures_in(folder: Path, skipped: list[str]) -> Iterator[Path]:
                 skipped.append(entry.name)
 
 
-def _file(path: Path, scratch: Path, number: int, progress: Callable[[int], None]) -> CaptureFile:
+def _file(
+    path: Path, scratch: Path, number: int, progress: Callable[[int], None], name: str = ""
+) -> CaptureFile:
     try:
         if not path.exists():
             raise InputError(f"{path}: no such file")
@@ -92,7 +94,7 @@ def _file(path: Path, scratch: Path, number: int, progress: Callable[[int], None
         with path.open("rb") as stream:
             magic = stream.read(4)
             if magic[:2] == _GZIP or magic == _ZSTD:
-                return _unpack(path, path.name, magic, scratch, number, progress)
+                return _unpack(path, name or path.name, magic, scratch, number, progress)
         if not magic:
             raise InputError(f"{path}: the file is empty")
         if magic not in _MAGIC:
@@ -109,7 +111,7 @@ def _spool(
     with target.open("wb") as out:
         shutil.copyfileobj(stream, out, _CHUNK)
     try:
-        spooled = _file(target, scratch, number + 10_000, progress)
+        spooled = _file(target, scratch, number + 10_000, progress, name)
     except InputError as error:
         raise InputError(str(error).replace(str(target), name)) from error
     return CaptureFile(name, spooled.path, spooled.size, spooled.cut)

@@ -71,6 +71,8 @@ def losses(
 ) -> Losses:
     """The account of the `chosen` connections. `whole` is False where only a part of their frames was
     decoded because the user asked for that, `since` tells whether the beginning is left out."""
+    # what follows STARTTLS can't be read, and isn't lost
+    chosen = frozenset(n for n in chosen if not survey.connections[n].marks >= {"rpc-with-tls", "tls"})
     directions = {
         which: state for which, state in survey.tracker.directions.items() if which >> 1 in chosen
     }

@@ -31,6 +31,7 @@ class Hole(NamedTuple):
     after: int
     before_ns: int
     seen_ns: int
+    row: int = -1  # of the frame that began past it
 
 
 @dataclass(slots=True)
@@ -46,6 +47,8 @@ class Direction:
     given_up: int = 0  # holes that won't be filled any more
     given_up_bytes: int = 0
     spans: list[tuple[int, int]] = field(default_factory=list)  # when those were
+    rows: list[int] = field(default_factory=list)  # the frames that began past them
+    first_row: int = -1  # of the first frame, if that was no SYN
     late: int = 0  # segments (or parts) that were seen before, or filled a hole
     resent: int = 0  # segments whose bytes had all been seen before
     control: int = 0  # sequence numbers that SYN and FIN took
@@ -69,6 +72,11 @@ class Direction:
         """(not before, not after) of every gap, neighbours merged where there are very many."""
         return self.spans + [(hole.before_ns, hole.seen_ns) for hole in self.holes]
 
+    def jumps(self) -> list[int]:
+        """Rows of the frames before which something is missing, the very first one included."""
+        rows = [self.first_row, *self.rows, *(hole.row for hole in self.holes)]
+        return [row for row in rows if row >= 0]
+
     def jump(self, hole: Hole) -> None:
         """A segment began past what was expected."""
         self.disorder = True
@@ -80,6 +88,8 @@ class Direction:
         self.given_up += 1
         self.given_up_bytes += hole.after - hole.first
         self.spans.append((hole.before_ns, hole.seen_ns))
+        if len(self.rows) < _MAX_SPANS:
+            self.rows.append(hole.row)
         if len(self.spans) > _MAX_SPANS:
             self.spans = [
                 (min(a[0], b[0]), max(a[1], b[1]))
@@ -123,10 +133,17 @@ class Tracker:
     acknowledged: dict[int, Acknowledged] = field(default_factory=dict)
 
     def feed(
-        self, which: Int64s, sequence: Int64s, length: Int64s, flags: Int64s, ack: Int64s, time_ns: Int64s
+        self,
+        which: Int64s,
+        sequence: Int64s,
+        length: Int64s,
+        flags: Int64s,
+        ack: Int64s,
+        time_ns: Int64s,
+        row: Int64s,
     ) -> NDArray[np.bool_]:
-        """Take some segments, in capture order; `which` numbers their direction. Tells which of them
-        hold something that hadn't been seen yet."""
+        """Take some segments, in capture order; `which` numbers their direction, `row` the
+        frame. Tells which of them hold something that hadn't been seen yet."""
         fresh = np.ones(len(which), dtype=bool)
         if not len(which):
             return fresh
@@ -137,7 +154,7 @@ class Tracker:
         run[1:] = np.diff(which) != 0
         run |= syn
         begins = np.flatnonzero(run)
-        again = self._sequence(which, sequence[order], length[order], flags, time_ns, begins)
+        again = self._sequence(which, sequence[order], length[order], flags, time_ns, row[order], begins)
         fresh[order[again]] = False
         self._acks(which, order, ack[order], flags, time_ns, begins)
         return fresh
@@ -166,6 +183,7 @@ class Tracker:
         length: Int64s,
         flags: Int64s,
         time_ns: Int64s,
+        row: Int64s,
         begins: Int64s,
     ) -> list[int]:
         """Returns the places of segments that were seen before."""
@@ -174,7 +192,8 @@ class Tracker:
         control = syn.astype(np.int64) + ((flags & _FIN) != 0)
         size = length + control
         states = [
-            self._state(w, int(s)) for w, s in zip(which[begins].tolist(), sequence[begins], strict=True)
+            self._state(int(which[b]), int(sequence[b]), -1 if syn[b] else int(row[b]))
+            for b in begins.tolist()
         ]
         new = syn[begins]
         label = np.zeros(len(which), dtype=np.int64)
@@ -203,7 +222,7 @@ class Tracker:
                     state,
                     (int(relative[at]), int(ends[at]), int(before[at])),
                     int(length[at]),
-                    (earlier_ns or int(time_ns[at]), int(time_ns[at])),
+                    (earlier_ns or int(time_ns[at]), int(time_ns[at]), int(row[at])),
                 )
                 if seen_before:
                     again.append(at)
@@ -214,10 +233,10 @@ class Tracker:
             state.last_ns = int(time_ns[high - 1])
         return again
 
-    def _state(self, which: int, sequence: int) -> Direction:
+    def _state(self, which: int, sequence: int, row: int) -> Direction:
         state = self.directions.get(which)
         if state is None:
-            state = self.directions[which] = Direction(sequence)
+            state = self.directions[which] = Direction(sequence, first_row=row)
         return state
 
     def _acks(
@@ -243,12 +262,12 @@ class Tracker:
             self.acknowledged[other] = known._replace(last=int(ack[at]), last_ns=int(time_ns[at]))
 
 
-def _note(state: Direction, reach: tuple[int, int, int], length: int, between: tuple[int, int]) -> bool:
+def _note(state: Direction, reach: tuple[int, int, int], length: int, seen: tuple[int, int, int]) -> bool:
     """A segment that isn't the next one; returns whether all of it was seen before."""
     low, high, expected = reach
     if low > expected:
         if low > expected + 1:  # one octet is a SYN, a FIN, or a keep-alive before it, never data
-            state.jump(Hole(state.position + expected, state.position + low, *between))
+            state.jump(Hole(state.position + expected, state.position + low, *seen))
         return False
     if length <= 1 and high <= expected:  # a keep-alive
         return length == 1

@@ -50,13 +50,19 @@ class ShardTask:
     tshark: Tshark
     output: str
     ports: tuple[int, ...] = ()  # see `tshark.bulk_command`
+    jumps: tuple[tuple[int, int], ...] = ()  # see `resync`
 
     def packets(self) -> Iterator[tuple[bytes, FrameMeta]]:
         """The share's packets for tshark, block by block, and what is known of each."""
         # tshark learns from bare acknowledgements only where it has to put segments in order
         bare = self.order is not Order.CLEAN
         return self.index.packets(
-            np.array(self.members), self.fragments, self.since_ns, self.until_ns, bare
+            np.array(self.members, dtype=bool),
+            self.fragments,
+            self.since_ns,
+            self.until_ns,
+            bare,
+            self.jumps,
         )
 
 

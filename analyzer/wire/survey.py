@@ -92,6 +92,7 @@ class Survey:
 
     def feed(self, frames: Frames) -> Located:
         """Look at one block; returns where its packets lie and whose they are."""
+        first_row = self.frames
         self.frames += len(frames)
         cut = frames.captured < frames.length
         self.truncated += int(cut.sum())
@@ -117,7 +118,9 @@ class Survey:
         for protocol in (TCP, UDP):
             part = segments(found, octets, protocol)
             if len(part.index):
-                numbers, up = self._segments(found, part, octets, protocol == UDP, times[part.index])
+                numbers, up = self._segments(
+                    found, part, octets, protocol == UDP, times[part.index], first_row + part.index
+                )
                 connection[part.index], way[part.index] = numbers, up
                 if protocol == TCP:
                     # SYN, FIN and RST begin and end what tshark takes for one conversation
@@ -133,7 +136,7 @@ class Survey:
             self.tunnels[name] = self.tunnels.get(name, 0) + count
 
     def _segments(
-        self, found: Layers, part: Segments, octets: Octets, udp: bool, times: Int64s
+        self, found: Layers, part: Segments, octets: Octets, udp: bool, times: Int64s, rows: Int64s
     ) -> tuple[Int64s, Bools]:
         if udp:
             for port, name in _TUNNELS.items():
@@ -147,7 +150,7 @@ class Survey:
         fresh = np.ones(len(numbers), dtype=bool)
         if not udp:
             known = numbers >= 0
-            columns = (part.sequence, part.length, part.flags, part.acknowledged, times)
+            columns = (part.sequence, part.length, part.flags, part.acknowledged, times, rows)
             fresh[known] = self.tracker.feed((numbers * 2 + up)[known], *(c[known] for c in columns))
         self._classify(numbers, up, part, octets, udp, fresh)
         return numbers, up
@@ -228,6 +231,18 @@ class Survey:
         self._mark(which[np.isin(second, (0xFE534D42, 0xFF534D42)) & (first >> 24 == 0)], "smb")
         content, version = first >> 24, (first >> 8) & 0xFFFF
         self._mark(which[np.isin(content, (22, 23)) & (version >= 0x0301) & (version <= 0x0304)], "tls")
+
+    def jumps(self, members: Iterable[int], since: bool) -> tuple[tuple[int, int], ...]:
+        """(row, direction) of the first frame after each gap of these connections. With `since` the
+        frames of a chosen time are looked at alone, and every direction begins somewhere."""
+        found = [
+            (row, which)
+            for number in members
+            for which in (number * 2, number * 2 + 1)
+            if (state := self.tracker.directions.get(which)) is not None
+            for row in (*state.jumps(), *((0,) if since else ()))
+        ]
+        return tuple(sorted(found))
 
     def doubtful_ports(self, members: Iterable[int]) -> tuple[int, ...]:
         """Ports of those connections whose first segment may not be the beginning of a call."""
