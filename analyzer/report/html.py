@@ -13,8 +13,8 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from analyzer.analysis.latency import LatencyRow
@@ -24,6 +24,9 @@ from analyzer.report.format import Format
 from analyzer.report.text import byte_range, duration, number, plural, seconds, utc
 from analyzer.report.verdict import losses
 from analyzer.report.view import ReportView
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _TEMPLATES = Path(__file__).with_name("templates")
 MAX_FINDINGS_PER_RULE = 50
@@ -104,6 +107,9 @@ def _asset(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
+    # slow to load, and only this format needs it
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
+
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,

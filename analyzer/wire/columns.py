@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import csv
 
 from analyzer.wire.protocols import nfs4
@@ -67,8 +68,7 @@ def parse(text: bytes) -> tuple[dict[str, pa.StringArray], int]:
     table = csv.read_csv(io.BytesIO(text), _READ, options, _CONVERT)
     found = {name: table.column(name).combine_chunks() for name in COLUMNS}
     for name in _SHARED:
-        # tshark 4.0 may print an empty value between two fields of a column
-        found[name] = pc.replace_substring(found[name], ",,", ",")
+        found[name] = _without_empty(found[name])
     return found, broken
 
 
@@ -92,10 +92,28 @@ def _number(word: str) -> int | None:
     return value if value < 1 << 63 else value - (1 << 64)
 
 
-def value_counts(values: pa.StringArray) -> pa.Int32Array:
+def value_counts(values: pa.StringArray) -> NDArray[np.int32]:
     """How many comma-separated values each cell holds (0 for an empty one)."""
-    separators = pc.count_substring(values, ",")
-    return pc.if_else(pc.equal(values, ""), 0, pc.add(separators, 1)).cast(pa.int32())
+    filled = np.diff(_offsets(values)) > 0
+    if not filled.any():
+        return filled.astype(np.int32)
+    separators: NDArray[np.int32] = pc.count_substring(values, ",").to_numpy(zero_copy_only=False)
+    return separators + filled
+
+
+def _offsets(values: pa.StringArray) -> NDArray[np.int32]:
+    """Where each cell begins in the array's text, and where the last one ends."""
+    return np.frombuffer(values.buffers()[1], dtype=np.int32)[
+        values.offset : values.offset + len(values) + 1
+    ]
+
+
+def _without_empty(values: pa.StringArray) -> pa.StringArray:
+    """tshark 4.0 may print an empty value between two fields of one column."""
+    text = values.buffers()[2]
+    if text is None or text.to_pybytes().find(b",,") < 0:
+        return values
+    return pc.replace_substring(values, ",,", ",")
 
 
 def split(values: pa.StringArray) -> pa.StringArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from analyzer.wire.grammar import Shape
 from analyzer.wire.packets import Int64s
@@ -15,11 +16,11 @@ _SHAPE_TEXT = ("types", "counts", "ops", "callbacks", "status", *nfs4.SHAPING)
 
 
 def shape_codes(
-    values: dict[str, pa.StringArray], counts: dict[str, pa.Int32Array]
+    values: dict[str, pa.StringArray], counts: dict[str, NDArray[np.int32]]
 ) -> tuple[Int64s, list[str]]:
     """The shape of each frame as a number, and the text of each shape."""
     texts = pc.binary_join_element_wise(*(values[n] for n in _SHAPE_TEXT), "|").dictionary_encode()
-    sizes = np.stack([counts[n].to_numpy(zero_copy_only=False) for n in VALUES], axis=1)
+    sizes = np.stack([counts[n] for n in VALUES], axis=1)
     octets = np.minimum(sizes, 255).astype(np.uint8)
     packed = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(len(VALUES)), len(octets), [None, pa.py_buffer(np.ascontiguousarray(octets))]
