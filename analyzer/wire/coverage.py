@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from analyzer.analysis.words import counted
 from analyzer.core.coverage import Coverage, Loss, Note
 from analyzer.core.errors import AnalyzerError, InputError, NothingToCheckError
 from analyzer.wire.inputs import CaptureFile
@@ -196,7 +197,7 @@ def _decode_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
         notes.append(Note(text, None, torn))
     unread = sum(n for which, n in lost.unread.items() if not totals.survey.connections[which].truncated)
     if missing > 0 or unread:
-        what = [f"{missing} bytes"] * (missing > 0) + [f"{unread} messages"] * (unread > 0)
+        what = [f"{missing} bytes"] * (missing > 0) + [counted(unread, "message")] * (unread > 0)
         text = f"{' and '.join(what)} on RPC connections were not decoded as RPC"
         if lost.begun:
             text += " (a reply whose call came before the capture can't be)"
@@ -253,10 +254,10 @@ def _other_protocols(totals: CaptureTotals) -> list[Note]:
         hits = [n for n, c in survey.connections.items() if mark in c.marks]
         secured = [n for n in hits if "rpc-with-tls" in survey.connections[n].marks]
         if secured:
-            text = f"{len(secured)} connections carry RPC-with-TLS (xprtsec=tls): seen, not judged"
+            text = f"{_carry(len(secured))} RPC-with-TLS (xprtsec=tls): seen, not judged"
             notes.append(Note(text, None, len(secured), "Capture on the client before encryption."))
         if rest := len(hits) - len(secured):
-            notes.append(Note(f"{rest} connections carry {name}: seen, not judged", None, rest))
+            notes.append(Note(f"{_carry(rest)} {name}: seen, not judged", None, rest))
     for name, count in sorted(survey.tunnels.items()):
         text = f"{count} frames are in {name}: not looked into"
         notes.append(Note(text, None, count, "Capture on the inner interface (the pod's or the mount's)."))
@@ -269,6 +270,10 @@ def _other_protocols(totals: CaptureTotals) -> list[Note]:
             Note("more connections than can be told apart; the rest was not looked at", Loss.CAPPED)
         )
     return notes
+
+
+def _carry(connections: int) -> str:
+    return "1 connection carries" if connections == 1 else f"{connections} connections carry"
 
 
 def _rpc_programs(programs: Counter[tuple[int, int, int]]) -> list[Note]:
@@ -288,7 +293,7 @@ def _rpc_programs(programs: Counter[tuple[int, int, int]]) -> list[Note]:
     for number, name in _PROGRAMS.items():
         count = sum(n for (program, _, _), n in programs.items() if program == number)
         if count:
-            notes.append(Note(f"{count} {name} calls: counted", None, count))
+            notes.append(Note(f"{counted(count, f'{name} call')}: counted", None, count))
     return notes
 
 

@@ -183,14 +183,15 @@ class Survey:
         at = part.payload[known] + (0 if udp else 4)
         mark = octets.u32(part.payload[known])
         size = mark & 0x7FFFFFFF
-        framed = np.full(len(known), True) if udp else (mark >> 31 == 1) & (size >= 24) & (size < 1 << 25)
+        framed = np.full(len(known), True) if udp else (size >= 24) & (size < 1 << 25)
         kind, word = octets.u32(at + 4), octets.u32(at + 8)
         program = octets.u32(at + 12)
         named = np.isin(program, _PROGRAMS) | ((program >= TRANSIENT[0]) & (program <= TRANSIENT[1]))
+        # a large call may come in several fragments: the mark of the first doesn't say that it's the last
         call = framed & (kind == 0) & (word == 2) & named
         # a reply: accepted or denied, then a verifier flavour and length that make sense
         verifier = (program <= 1) | (program == 6) | (word == 1)
-        reply = framed & (kind == 1) & (word <= 1) & verifier
+        reply = framed & (mark >> 31 == 1) & (kind == 1) & (word <= 1) & verifier
         if not udp:
             reply &= (size + 4 <= part.length[known]) | (part.length[known] > 1000)
         else:

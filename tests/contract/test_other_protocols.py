@@ -135,7 +135,7 @@ def test_rpc_that_is_rejected(tmp_path: Path) -> None:
     )
     found = judged_twin(tmp_path, packets)
     rows = found.operations.select(["op", "status"]).to_pylist()
-    assert [r["status"] for r in rows] == ["RPC_REJECTED", "RPC_REJECTED", "OK", "GRACE"]
+    assert [r["status"] for r in rows] == ["RPC_REJECTED", "RPC_REJECTED", "ok", "GRACE"]
 
 
 def test_tunnels_and_unknown_links_are_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ def fed(
     which: list[int], sequence: list[int], length: list[int], ack: list[int], flags: list[int]
 ) -> Tracker:
     tracker = Tracker()
-    columns = (which, sequence, length, flags, ack, range(1000, 1000 + len(which)))
+    columns = (which, sequence, length, flags, ack, range(1000, 1000 + len(which)), range(len(which)))
     tracker.feed(*(np.array(c, dtype=np.int64) for c in columns))
     tracker.finish()
     return tracker
