@@ -41,6 +41,16 @@ class Confidence(enum.IntEnum):
         return self.name.lower()
 
 
+class Blame(enum.StrEnum):
+    """Where to look first for the cause. It is no proof: the remedy says how to make sure."""
+
+    CLIENT = "client"  # the client's host, kernel or mount
+    SERVER = "server"  # the server, its storage or its software
+    NETWORK = "network"  # what lies between the two, firewalls too
+    APPLICATION = "application"  # the programs that use the files
+    CONFIGURATION = "configuration"  # a setting that works as set and is set wrong
+
+
 class Verdict(enum.StrEnum):
     """What a rule says of the input. Silence is never "ok": a rule that had nothing to look at is
     *not exercised*, one that could not be judged is *unknown*."""
@@ -82,6 +92,7 @@ class Hit:
     (`file#frame`), never copies. `when` is (first, last) in ns. `facts` holds the numbers of the
     sentence under stable names with the unit last (`wait_ns`, `refused`), for machines and tests.
     `severity` overrides the rule's where the number decides (a wait of minutes).
+    `blame` overrides the rule's where the hit knows better (a server that answered nobody).
     `complete` is False when the hit leans on something that may have been missed on this input.
     `leans_on` are the identity keys of the clients that must have been seen without a gap during all of
     `when` for the hit to be true: the engine withholds it where the input has such a gap. None stands
@@ -95,6 +106,7 @@ class Hit:
     explanation: str = ""
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
     severity: Severity | None = None
+    blame: Blame | None = None
     remedy: str | None = None
     complete: bool = True
     leans_on: tuple[str, ...] | None = None
@@ -115,6 +127,7 @@ class Finding:
     remedy: str
     docs: str
     facts: Mapping[str, int | float | str]
+    blame: Blame
     verdict: Verdict = Verdict.VIOLATED
 
     @property

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from analyzer.core.coverage import Coverage, Gaps
 from analyzer.core.errors import InputError, PremiseError
-from analyzer.core.finding import Confidence, Finding, Hit, Judgement, Severity, Verdict
+from analyzer.core.finding import Blame, Confidence, Finding, Hit, Judgement, Severity, Verdict
 from analyzer.core.operations import select
 from analyzer.core.table import Tables
 
@@ -76,6 +76,7 @@ class Rule:
     module that declares it: what it checks, why it matters, when it is wrong.
 
     * `id`: lower case with hyphens, as the field would say it: `lock-long-wait`.
+    * `blame`: where to look first for the cause if it fires: client, server, network, ...
     * `reads`: the row types of derived tables that `check` reads.
     * `exercised_by`: kinds of operations; if none was seen the verdict is *not exercised*.
     * `follows_state`: True if a hit leans on having seen *everything* (an absent message, a lock table
@@ -89,6 +90,7 @@ class Rule:
     title: str
     severity: Severity
     confidence: Confidence
+    blame: Blame
     reads: tuple[type[Any], ...]
     check: Callable[[Case], Iterable[Hit]]
     remedy: str
@@ -257,6 +259,7 @@ def _finding(rule: Rule, hit: Hit, coverage: Coverage) -> Finding:
         remedy=hit.remedy or rule.remedy,
         docs=f"docs/rules/{rule.id}.md",
         facts=dict(hit.facts),
+        blame=rule.blame if hit.blame is None else hit.blame,
     )
 
 

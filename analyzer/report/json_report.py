@@ -62,6 +62,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "rule": finding.rule,
         "severity": str(finding.severity),
         "confidence": str(finding.confidence),
+        "blame": finding.blame.value,
         "verdict": finding.verdict.value,
         "subject": _plain(finding.subject),
         "title": finding.title,

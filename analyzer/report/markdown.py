@@ -86,7 +86,7 @@ def _findings(view: ReportView) -> list[str]:
         worst = group[0]
         parts.append(f"### {str(worst.severity).capitalize()}: {escape(view.rule_title(rule))}")
         rows = [_row(finding, view.start_ns) for finding in group[:_SHOWN]]
-        parts.append(_table(("severity", "confidence", "at", "finding", "evidence"), rows))
+        parts.append(_table(("severity", "confidence", "at", "finding", "look first at", "evidence"), rows))
         if len(group) > _SHOWN:
             parts.append(f"and {plural(len(group) - _SHOWN, 'more finding')} of this rule")
         if worst.explanation:
@@ -103,6 +103,7 @@ def _row(finding: Finding, start_ns: int) -> tuple[str, ...]:
         str(finding.confidence),
         seconds(finding.when[0] - start_ns) if finding.when else "",
         escape(finding.title),
+        f"the {finding.blame}",
         places + (f" and {more} more" if more > 0 else ""),
     )
 

@@ -18,6 +18,7 @@ def page(rule: Rule) -> str:
         f"- **Id:** `{rule.id}`",
         f"- **Severity:** {rule.severity}",
         f"- **Confidence:** {rule.confidence} on a complete input",
+        f"- **Look first at:** the {rule.blame}",
         f"- **Not exercised without:** {_listed(sorted(rule.exercised_by))}",
         f"- **Input that lost much:** {_when_lossy(rule)}",
     ]
@@ -63,6 +64,7 @@ def to_json(rules: Sequence[Rule]) -> str:
             "title": rule.title,
             "severity": str(rule.severity),
             "confidence": str(rule.confidence),
+            "blame": rule.blame.value,
             "exercised_by": sorted(rule.exercised_by),
             "follows_state": rule.follows_state,
             "options": dict(rule.options),

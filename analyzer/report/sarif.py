@@ -112,6 +112,7 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
         "properties": {
             "severity": str(finding.severity),
             "confidence": str(finding.confidence),
+            "blame": finding.blame.value,
             "explanation": finding.explanation,
             "remedy": finding.remedy,
             "facts": {name: str(value) for name, value in finding.facts.items()},

@@ -56,7 +56,8 @@ def show(view: ReportView, console: Console) -> None:
         room = console.height - 1  # the prompt
         smaller = [Fit(len(groups), len(groups), lines) for lines in (_ALL_LINES, 3)]
         smaller += [Fit(len(groups), full) for full in range(len(groups), 0, -1)]
-        smaller += [Fit(shown, 1) for shown in range(len(groups) - 1, 0, -1)]
+        # the verdict says the worst in full, so that its row may be cut before another rule's is dropped
+        smaller += [Fit(shown, full, remedy=2) for shown in range(len(groups), 0, -1) for full in (1, 0)]
         while smaller and len(console.render_lines(_body(view, groups, fit, console), pad=False)) > room:
             fit = smaller.pop(0)
     console.print(_body(view, groups, fit, console), markup=False, highlight=False, emoji=False)

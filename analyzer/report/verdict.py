@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from analyzer.core.coverage import Coverage, Loss
-from analyzer.core.finding import Finding, Judgement, Severity, Verdict
+from analyzer.core.finding import Blame, Finding, Judgement, Severity, Verdict
 from analyzer.core.rule import Outcome
 from analyzer.report.text import counted, duration, number, plural, visible
 
@@ -15,7 +16,13 @@ _SECOND = 145  # characters of the second finding
 
 def paragraph(outcome: Outcome, coverage: Coverage) -> str:
     """The whole verdict. It never calls an input clean that nobody could judge."""
-    sentences = [_main(outcome, coverage), *_rest(outcome), *_unknown(outcome), *incomplete(coverage)]
+    sentences = [
+        _main(outcome, coverage),
+        *_rest(outcome),
+        *_blamed(outcome.findings),
+        *_unknown(outcome),
+        *incomplete(coverage),
+    ]
     return " ".join(sentence for sentence in sentences if sentence)
 
 
@@ -76,6 +83,46 @@ def _shortened(title: str) -> str:
     if len(text) <= _SECOND:
         return f"{text}."
     return f"{text[:_SECOND].rpartition(' ')[0].rstrip(',;:')} …"
+
+
+def _blamed(findings: Sequence[Finding]) -> list[str]:
+    """Where to look first: at what most of the gravest findings point, then at the next, of a finding that
+    is medium at least."""
+    if not findings:
+        return []
+    worst = findings[0].severity
+    gravest = [f for f in findings if f.severity is worst]
+    ranked = _ranked(gravest)
+    first, count = ranked[0]
+    share = f"{number(count)} of the {number(len(gravest))} {worst} findings"
+    sentence = f"Look first at {_place(first, gravest)}"
+    if len(gravest) > 1:
+        sentence += f" (all {number(count)} {worst} findings)" if count == len(gravest) else f" ({share})"
+    below = max((f.severity for f in findings if f.severity < worst), default=Severity.INFO)
+    lesser = [f for f in findings if f.severity is below and below >= Severity.MEDIUM]
+    for blame, group in [(b, gravest) for b, _ in ranked[1:]] + [(b, lesser) for b, _ in _ranked(lesser)]:
+        if blame is not first:
+            return [f"{sentence}, then at {_place(blame, group)}."]
+    return [f"{sentence}."]
+
+
+def _ranked(findings: Sequence[Finding]) -> list[tuple[Blame, int]]:
+    """The most frequent first; of equals that of the worst finding."""
+    return Counter(f.blame for f in findings).most_common()
+
+
+def _place(blame: Blame, findings: Sequence[Finding]) -> str:
+    """ "server 10.0.0.1:2049", "the clients", "the network to client 10.0.0.7", "the application"."""
+    subjects = {f.subject for f in findings if f.blame is blame}
+    only = subjects.pop() if len(subjects) == 1 else None
+    if only is not None and (
+        only.kind == blame.value or (blame is Blame.NETWORK and only.kind == "client")
+    ):
+        label = visible(str(only))
+        name = label if label.startswith(f"{only.kind} ") else f"{only.kind} {label}"
+        return f"the network to {name}" if blame is Blame.NETWORK else name
+    several = sum(subject.kind == blame.value for subject in subjects) > 1
+    return f"the {blame}s" if several else f"the {blame}"
 
 
 def _unknown(outcome: Outcome) -> list[str]:

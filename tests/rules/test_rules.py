@@ -9,7 +9,7 @@ import pytest
 import analyzer.analysis
 import analyzer.rules
 from analyzer.core.coverage import Coverage
-from analyzer.core.finding import Verdict
+from analyzer.core.finding import Blame, Verdict
 from analyzer.core.notation import parse_events
 from analyzer.core.operations import validate
 from analyzer.core.rule import Fold, Outcome, Rule, discover, folds_for, judge, run_folds
@@ -40,6 +40,7 @@ def test_rule_is_well_formed(rule: Rule) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.id)
     assert rule.title and not rule.title.endswith(".")
     assert rule.remedy.strip().endswith((".", "`")), "the remedy is a whole sentence"
+    assert isinstance(rule.blame, Blame), "a rule says where to look first"
     assert rule.references, "a rule says where its facts come from"
     assert len(rule.documentation) > 200, "what it checks, why it matters, when it is wrong"
     assert rule.bad and rule.good, "a rule shows a case that fires and a near twin that doesn't"

@@ -6,7 +6,7 @@ import pytest
 
 from analyzer import pipeline
 from analyzer.core.errors import InputError
-from analyzer.core.finding import Confidence, Severity
+from analyzer.core.finding import Blame, Confidence, Severity
 from analyzer.core.rule import Rule
 from analyzer.report import rule_pages
 
@@ -17,6 +17,7 @@ def rule(name: str, **changes: object) -> Rule:
         "title": f"About {name}",
         "severity": Severity.HIGH,
         "confidence": Confidence.HIGH,
+        "blame": Blame.CLIENT,
         "reads": (),
         "check": lambda case: (),
         "remedy": "Set `hard`.",

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.failures import FailureRow, failing_of
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.failing import failing_hit
 
@@ -39,6 +39,7 @@ RULE = Rule(
     title="Slot above the session's table",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(ClientRow, FailureRow),
     check=check,
     remedy="Compare the slots of the CREATE_SESSION reply with the client's `max_session_slots` "

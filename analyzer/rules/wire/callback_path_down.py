@@ -19,7 +19,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.failures import FailureRow, failing_of
 from analyzer.analysis.flags import FlagRow
 from analyzer.analysis.words import duration, times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.failing import failing_hit
 
@@ -55,6 +55,7 @@ RULE = Rule(
     title="No callback path to a client",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.NETWORK,
     reads=(ClientRow, FailureRow, FlagRow),
     check=check,
     remedy="For NFSv4.0 open the client's callback port in firewalls and NAT "

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import server_subject
 from analyzer.analysis.identities import SharedIdentityRow
 from analyzer.analysis.words import duration, listed, times
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.core.finding import Blame, Confidence, Hit, Severity, Subject
 from analyzer.core.rule import Case, Rule
 
 
@@ -52,6 +52,7 @@ RULE = Rule(
     title="Two hosts with one client identity",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
+    blame=Blame.CONFIGURATION,
     reads=(SharedIdentityRow,),
     check=check,
     remedy="Give each host a name of its own: a unique host name, or `options nfs "

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.delays import DelayRow
 from analyzer.analysis.words import duration, times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 _MOST = 20
@@ -59,6 +59,7 @@ RULE = Rule(
     title="Put off again and again",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.SERVER,
     reads=(ClientRow, DelayRow),
     check=check,
     remedy="Look for a recall of the same file that isn't answered, and cure its holder; without one look "

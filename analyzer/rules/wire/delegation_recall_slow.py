@@ -23,7 +23,7 @@ from analyzer.analysis.delays import DelayRow
 from analyzer.analysis.delegations import RecallRow
 from analyzer.analysis.server import ServerRow
 from analyzer.analysis.words import counted, duration, times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 _MOST = 20
@@ -104,6 +104,7 @@ RULE = Rule(
     title="Delegation returned late",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(ClientRow, DelayRow, RecallRow, ServerRow),
     check=check,
     remedy="Look at that client (frozen, overloaded, callback port closed, much dirty data); where files "

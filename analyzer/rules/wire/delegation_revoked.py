@@ -19,7 +19,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.failures import FailureRow, failing_of
 from analyzer.analysis.flags import FlagRow
 from analyzer.analysis.words import times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.failing import failing_hit
 
@@ -46,6 +46,7 @@ RULE = Rule(
     title="State revoked by the server",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(ClientRow, FailureRow, FlagRow),
     check=check,
     remedy="Find why the client didn't answer the recall (callback path, overload, frozen client); if it "

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.conformance import ForbiddenRow
 from analyzer.analysis.words import listed, times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
@@ -54,6 +54,7 @@ RULE = Rule(
     title="Operation that the minor version doesn't have",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(ClientRow, ForbiddenRow),
     check=check,
     remedy="Find the program behind that client (`ss -tnp` on its host) and update it; drop OPEN_CONFIRM "

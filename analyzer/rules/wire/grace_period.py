@@ -21,7 +21,7 @@ from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.grace import GraceRow
 from analyzer.analysis.server import ServerRow
 from analyzer.analysis.words import counted, duration, times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 _WINDOW_GAP_NS = 60_000_000_000
@@ -107,6 +107,7 @@ RULE = Rule(
     title="Refused during the grace period",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.SERVER,
     reads=(ClientRow, GraceRow, ServerRow),
     check=check,
     remedy="Shorten grace and lease together if failovers must be fast (`grace-time` and `lease-time` in "

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.latency import LatencyRow
 from analyzer.analysis.words import duration
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.service import references
 
@@ -83,6 +83,7 @@ RULE = Rule(
     title="The slowest calls take far longer than usual",
     severity=Severity.MEDIUM,
     confidence=Confidence.MEDIUM,
+    blame=Blame.SERVER,
     reads=(ClientRow, LatencyRow),
     check=check,
     remedy=(

@@ -19,7 +19,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.failures import FailureRow, failing_of
 from analyzer.analysis.silence import SilenceRow
 from analyzer.analysis.words import duration
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.failing import failing_hit
 
@@ -50,6 +50,7 @@ RULE = Rule(
     title="Lease expired",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(ClientRow, FailureRow, SilenceRow),
     check=check,
     remedy="Find what kept the client silent (frozen guest, network cut, overload) and restart "

@@ -27,7 +27,7 @@ from analyzer.analysis.server import RestartRow, ServerRow
 from analyzer.analysis.silence import SilenceRow
 from analyzer.analysis.words import duration
 from analyzer.core.errors import PremiseError
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 _S = 1_000_000_000
@@ -142,6 +142,7 @@ RULE = Rule(
     title="Client silent for longer than the lease",
     severity=Severity.HIGH,
     confidence=Confidence.MEDIUM,
+    blame=Blame.CLIENT,
     reads=(ClientRow, FailureRow, RestartRow, ServerRow, SilenceRow),
     check=check,
     remedy="Find what stopped the client at that time: a paused or migrated guest, memory pressure, a "

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import file_name, file_subject, range_words, seconds
 from analyzer.analysis.locks import LockConflict
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
@@ -61,6 +61,7 @@ RULE = Rule(
     title="The server granted conflicting locks at the same time",
     severity=Severity.CRITICAL,
     confidence=Confidence.HIGH,
+    blame=Blame.SERVER,
     reads=(LockConflict, ClientRow),
     check=check,
     remedy=(

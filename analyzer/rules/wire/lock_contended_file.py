@@ -18,7 +18,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import NS, file_name, file_subject, seconds
 from analyzer.analysis.locks import LockFile
 from analyzer.analysis.words import counted
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
@@ -76,6 +76,7 @@ RULE = Rule(
     title="Clients fight over locks on one file",
     severity=Severity.LOW,
     confidence=Confidence.HIGH,
+    blame=Blame.APPLICATION,
     reads=(LockFile, ClientRow),
     check=check,
     remedy=(

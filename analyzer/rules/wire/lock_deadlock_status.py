@@ -17,7 +17,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import file_name, file_subject, range_words
 from analyzer.analysis.locks import LockRefusal
 from analyzer.analysis.words import times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
@@ -48,6 +48,7 @@ RULE = Rule(
     title="The server refused a lock because of a deadlock",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
+    blame=Blame.APPLICATION,
     reads=(LockRefusal, ClientRow),
     check=check,
     remedy=(

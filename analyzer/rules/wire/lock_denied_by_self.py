@@ -21,7 +21,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import file_name, file_subject, range_words
 from analyzer.analysis.locks import LockRefusal
 from analyzer.analysis.words import times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 _SEVERITY = {"same owner": Severity.MEDIUM, "own client": Severity.LOW}
@@ -68,6 +68,7 @@ RULE = Rule(
     title="A lock was denied because of the client's own lock",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.APPLICATION,
     reads=(LockRefusal, ClientRow),
     check=check,
     remedy=(

@@ -21,7 +21,7 @@ from analyzer.analysis.server import ServerRow
 from analyzer.analysis.silence import SilenceRow
 from analyzer.analysis.words import counted
 from analyzer.core.errors import PremiseError
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
@@ -98,6 +98,7 @@ RULE = Rule(
     title="The holder of a lock that others wait for is gone",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(LockWait, SilenceRow, ServerRow, ClientRow),
     check=check,
     remedy=(

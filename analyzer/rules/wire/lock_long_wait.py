@@ -28,7 +28,7 @@ from analyzer.analysis.lock_words import (
 )
 from analyzer.analysis.locks import LockWait
 from analyzer.analysis.words import counted, times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 #: A shorter back-off is the network's, and not worth a word.
@@ -129,6 +129,7 @@ RULE = Rule(
     title="A client waited long for a byte-range lock",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.APPLICATION,
     reads=(LockWait, ClientRow),
     check=check,
     remedy=(

@@ -19,7 +19,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import NS, file_name, file_subject, range_words, seconds
 from analyzer.analysis.locks import LockHold, LockLost
 from analyzer.analysis.words import counted, duration
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 #: A lock that comes back so soon is more likely the kernel's recovery than a new call of the program.
@@ -114,6 +114,7 @@ RULE = Rule(
     title="A client lost a lock that it never gave back",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(LockLost, LockHold, ClientRow),
     check=check,
     remedy=(

@@ -21,7 +21,7 @@ from analyzer.analysis.lock_words import NS, seconds
 from analyzer.analysis.locks import LockServer, LockWait
 from analyzer.analysis.server import ServerRow
 from analyzer.analysis.words import counted
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 #: A client that waits without being told pauses at least that long (Linux: 1 s at first).
@@ -91,6 +91,7 @@ RULE = Rule(
     title="Lock waiters poll because the server doesn't notify them",
     severity=Severity.LOW,
     confidence=Confidence.HIGH,
+    blame=Blame.SERVER,
     reads=(LockWait, LockServer, ServerRow),
     check=check,
     remedy=(

@@ -16,7 +16,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import NS, file_name, file_subject, longest_by, seconds
 from analyzer.analysis.locks import LockWait
 from analyzer.analysis.words import counted, times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
@@ -57,6 +57,7 @@ RULE = Rule(
     title="A client waits for a lock while others are served before it",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.APPLICATION,
     reads=(LockWait, ClientRow),
     check=check,
     remedy=(

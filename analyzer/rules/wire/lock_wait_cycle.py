@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import NS, seconds
 from analyzer.analysis.locks import LockCycle
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.core.finding import Blame, Confidence, Hit, Severity, Subject
 from analyzer.core.rule import Case, Rule
 
 
@@ -76,6 +76,7 @@ RULE = Rule(
     title="Lock waits go round in a circle (deadlock across clients)",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
+    blame=Blame.APPLICATION,
     reads=(LockCycle, ClientRow),
     check=check,
     remedy=(

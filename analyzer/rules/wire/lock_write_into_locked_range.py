@@ -20,7 +20,7 @@ from analyzer.analysis.lock_words import file_name, file_subject, range_words
 from analyzer.analysis.locks import LockTrespass
 from analyzer.analysis.silence import SilenceRow
 from analyzer.analysis.words import counted, size
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
@@ -73,6 +73,7 @@ RULE = Rule(
     title="A client wrote into a range that another client had locked",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.APPLICATION,
     reads=(LockTrespass, SilenceRow, ClientRow),
     check=check,
     remedy=(

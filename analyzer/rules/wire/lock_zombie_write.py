@@ -17,7 +17,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import file_name, file_subject, range_words, seconds
 from analyzer.analysis.locks import LockTrespass
 from analyzer.analysis.words import counted, size
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
@@ -61,6 +61,7 @@ RULE = Rule(
     title="A client wrote under a lock that it had lost",
     severity=Severity.CRITICAL,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(LockTrespass, ClientRow),
     check=check,
     remedy=(

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.failures import FailureRow, failing_of
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.failing import failing_hit
 
@@ -55,6 +55,7 @@ RULE = Rule(
     title="Request refused for its shape",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(ClientRow, FailureRow),
     check=check,
     remedy="Update the client or the server that breaks the protocol; give its vendor the cited frames.",

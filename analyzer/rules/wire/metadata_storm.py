@@ -20,7 +20,7 @@ from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.metadata import MetadataSecond
 from analyzer.analysis.windows import WIDTH_NS
 from analyzer.analysis.words import counted, duration
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.service import percent, references
 
@@ -97,6 +97,7 @@ RULE = Rule(
     title="Metadata calls crowd out everything else",
     severity=Severity.MEDIUM,
     confidence=Confidence.MEDIUM,
+    blame=Blame.APPLICATION,
     reads=(ClientRow, MetadataSecond),
     check=check,
     remedy=(

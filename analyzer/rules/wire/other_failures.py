@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.failures import TOPICS, Failing, FailureRow
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.failing import failing_hit
 
@@ -59,6 +59,7 @@ RULE = Rule(
     title="Other failures",
     severity=Severity.INFO,
     confidence=Confidence.HIGH,
+    blame=Blame.SERVER,
     reads=(ClientRow, FailureRow),
     check=check,
     remedy="Look the status up in the RFC's table of errors for that operation, and at the cited frames "

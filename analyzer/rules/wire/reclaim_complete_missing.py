@@ -19,7 +19,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.grace import ClientStartRow
 from analyzer.analysis.server import ServerRow
 from analyzer.analysis.words import duration, times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 _MOST = 5
@@ -57,6 +57,7 @@ RULE = Rule(
     title="RECLAIM_COMPLETE missing",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(ClientRow, ClientStartRow, ServerRow),
     check=check,
     remedy="Update that client: RECLAIM_COMPLETE is required after EXCHANGE_ID and CREATE_SESSION even if "

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.failures import FailureRow, failing_of
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.failing import failing_hit
 
@@ -43,6 +43,7 @@ RULE = Rule(
     title="Reclaim refused, state lost",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
+    blame=Blame.SERVER,
     reads=(ClientRow, FailureRow),
     check=check,
     remedy="Restart the applications that held these files or locks and check the data they wrote since; "

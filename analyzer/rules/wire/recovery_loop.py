@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.loops import LoopRow
 from analyzer.analysis.words import counted, duration, listed
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
@@ -64,6 +64,7 @@ RULE = Rule(
     title="Recovery that goes round in circles",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(ClientRow, LoopRow),
     check=check,
     remedy="Stop the processes on that mount and mount it again (`umount -f`, then `mount`); update the "

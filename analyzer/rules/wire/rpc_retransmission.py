@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.rpc import ResentCalls
 from analyzer.analysis.words import counted, duration
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.service import percent, references
 
@@ -56,6 +56,7 @@ def check(case: Case) -> Iterator[Hit]:
                 "tcp_retransmissions": -1 if tcp is None else tcp,
             },
             severity=Severity.MEDIUM if many or long else Severity.LOW,
+            blame=Blame.SERVER if tcp == 0 else None,  # nothing was lost on the way
         )
 
 
@@ -64,6 +65,7 @@ RULE = Rule(
     title="RPC calls sent again",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.NETWORK,
     reads=(ClientRow, ResentCalls),
     check=check,
     remedy=(

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.flags import FlagRow
 from analyzer.analysis.words import duration, times
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.core.finding import Blame, Confidence, Hit, Severity, Subject
 from analyzer.core.rule import Case, Rule
 
 _ELSEWHERE = frozenset(
@@ -112,6 +112,7 @@ RULE = Rule(
     title="Server raised a status flag",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(ClientRow, FlagRow),
     check=check,
     remedy="Follow the flag's meaning: for a restart or an expired lease look at the findings on those; a "

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.failures import FailureRow, failing_of
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.failing import failing_hit
 
@@ -44,6 +44,7 @@ RULE = Rule(
     title="Slot sequence numbers out of order",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(ClientRow, FailureRow),
     check=check,
     remedy="Look for interrupted processes and lost connections at these times; for SEQ_FALSE_RETRY check "

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.server import RestartRow
 from analyzer.analysis.words import counted, duration, listed, size
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
@@ -82,6 +82,7 @@ RULE = Rule(
     title="Server restarted",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.SERVER,
     reads=(ClientRow, RestartRow),
     check=check,
     remedy="Look for the cause on the server at that time (`journalctl -u nfs-server -u nfs-ganesha`), "

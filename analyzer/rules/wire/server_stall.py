@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.stalls import Stall
 from analyzer.analysis.words import counted, duration
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.service import references
 
@@ -70,6 +70,7 @@ RULE = Rule(
     title="The server answered nobody for a while",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.SERVER,
     reads=(ClientRow, Stall),
     check=check,
     remedy=(

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.recovery import RecoveryRow, phases
 from analyzer.analysis.words import duration, times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 _MOST = 5
@@ -133,6 +133,7 @@ RULE = Rule(
     title="Session lost",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.SERVER,
     reads=(ClientRow, RecoveryRow),
     check=check,
     remedy="Find why the server dropped the session (restart, failover, expired lease: see the findings on "

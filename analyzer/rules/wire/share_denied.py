@@ -18,7 +18,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import file_name, file_subject, seconds
 from analyzer.analysis.opens import ShareConflict
 from analyzer.analysis.words import counted, times
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 _MODE = ("none", "read", "write", "both")
@@ -75,6 +75,7 @@ RULE = Rule(
     title="An open was refused because of another open's share mode",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.APPLICATION,
     reads=(ShareConflict, ClientRow),
     check=check,
     remedy=(

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.sessions import SessionRow
 from analyzer.analysis.words import counted, duration
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.core.finding import Blame, Confidence, Hit, Severity, Subject
 from analyzer.core.rule import Case, Rule
 
 _MOST = 10
@@ -69,6 +69,7 @@ RULE = Rule(
     title="All session slots in use",
     severity=Severity.MEDIUM,
     confidence=Confidence.MEDIUM,
+    blame=Blame.CONFIGURATION,
     reads=(ClientRow, SessionRow),
     check=check,
     remedy="Raise the smaller limit: `options nfs max_session_slots=180` on the client, on the server more "

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.metadata import DirectoryUse
 from analyzer.analysis.words import duration, size
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.service import percent, references
 
@@ -86,6 +86,7 @@ RULE = Rule(
     title="Small files opened and closed one after the other",
     severity=Severity.LOW,
     confidence=Confidence.MEDIUM,
+    blame=Blame.APPLICATION,
     reads=(ClientRow, DirectoryUse),
     check=check,
     remedy=(

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.failures import Failing, FailureRow, failing_of
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.failing import failing_hit
 
@@ -54,6 +54,7 @@ RULE = Rule(
     title="State that the server doesn't know",
     severity=Severity.LOW,
     confidence=Confidence.HIGH,
+    blame=Blame.CLIENT,
     reads=(ClientRow, FailureRow),
     check=check,
     remedy="Look for a restart, a lease expiry or a revocation just before; without one, compare the "

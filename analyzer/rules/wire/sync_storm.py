@@ -23,7 +23,7 @@ from analyzer.analysis.clients import ClientRow, Labels, server_subject
 from analyzer.analysis.sync_storm import SyncEffect, SyncSecond
 from analyzer.analysis.windows import WIDTH_NS
 from analyzer.analysis.words import counted, duration, size
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.service import references
 
@@ -190,6 +190,7 @@ RULE = Rule(
     title="Many synchronous writes at once",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.APPLICATION,
     reads=(ClientRow, SyncSecond, SyncEffect),
     check=check,
     remedy=(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.small_io import IoSizes
 from analyzer.analysis.words import counted, duration, size
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.service import percent, references
 
@@ -101,6 +101,7 @@ RULE = Rule(
     title="Sequential I/O in tiny pieces",
     severity=Severity.LOW,
     confidence=Confidence.MEDIUM,
+    blame=Blame.APPLICATION,
     reads=(ClientRow, IoSizes),
     check=check,
     remedy=(

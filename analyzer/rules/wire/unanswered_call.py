@@ -22,7 +22,7 @@ from typing import Any
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.rpc import UnansweredCall
 from analyzer.analysis.words import counted, duration
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.service import may_miss_frames, references
 
@@ -87,6 +87,7 @@ def _hit(rows: list[UnansweredCall], end_ns: int, labels: Labels, few: int) -> H
             "server_answered_later": int(server_lives),
         },
         severity=severity,
+        blame=None if client_lives or server_lives else Blame.SERVER,
     )
 
 
@@ -95,6 +96,7 @@ RULE = Rule(
     title="Calls without a reply",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
+    blame=Blame.NETWORK,
     reads=(ClientRow, UnansweredCall),
     check=check,
     remedy=(

@@ -20,7 +20,7 @@ from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.lock_words import file_name, file_subject
 from analyzer.analysis.overwrites import OverwriteRow
 from analyzer.analysis.words import duration, listed, size
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 
 
@@ -61,6 +61,7 @@ RULE = Rule(
     title="Clients write the same bytes in turns without a lock",
     severity=Severity.MEDIUM,
     confidence=Confidence.MEDIUM,
+    blame=Blame.APPLICATION,
     reads=(OverwriteRow, ClientRow),
     check=check,
     remedy=(

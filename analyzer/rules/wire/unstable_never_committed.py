@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.uncommitted import UncommittedData
 from analyzer.analysis.words import counted, duration, size
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.core.finding import Blame, Confidence, Hit, Severity, Subject
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.service import file_name, may_miss_frames, references
 
@@ -95,6 +95,7 @@ RULE = Rule(
     title="Unstable data left without COMMIT",
     severity=Severity.MEDIUM,
     confidence=Confidence.HIGH,
+    blame=Blame.APPLICATION,
     reads=(ClientRow, UncommittedData),
     check=check,
     remedy=(

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.words import counted
 from analyzer.analysis.write_failures import WriteFailure
-from analyzer.core.finding import Confidence, Hit, Severity
+from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.service import references
 
@@ -100,6 +100,7 @@ RULE = Rule(
     title="The server refused to store data",
     severity=Severity.HIGH,
     confidence=Confidence.HIGH,
+    blame=Blame.SERVER,
     reads=(ClientRow, WriteFailure),
     check=check,
     remedy=(

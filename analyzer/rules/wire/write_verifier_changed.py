@@ -23,7 +23,7 @@ from typing import Any
 from analyzer.analysis.clients import ClientRow, Labels
 from analyzer.analysis.uncommitted import UncommittedData
 from analyzer.analysis.words import counted, duration, size
-from analyzer.core.finding import Confidence, Hit, Severity, Subject
+from analyzer.core.finding import Blame, Confidence, Hit, Severity, Subject
 from analyzer.core.rule import Case, Rule
 from analyzer.rules.service import file_name, may_miss_frames, references
 
@@ -104,6 +104,7 @@ RULE = Rule(
     title="Unstable writes lost by a server restart",
     severity=Severity.CRITICAL,
     confidence=Confidence.HIGH,
+    blame=Blame.SERVER,
     reads=(ClientRow, UncommittedData),
     check=check,
     remedy=(

@@ -13,7 +13,7 @@ import pytest
 
 from analyzer.core.coverage import Coverage, Loss, Note
 from analyzer.core.errors import InputError, PremiseError
-from analyzer.core.finding import Confidence, Hit, Severity, Subject, Verdict
+from analyzer.core.finding import Blame, Confidence, Hit, Severity, Subject, Verdict
 from analyzer.core.notation import parse_events
 from analyzer.core.operations import column_list
 from analyzer.core.rule import (
@@ -75,6 +75,7 @@ def rule(*hits: Hit, **changes: Any) -> Rule:
         title="Something is bad",
         severity=Severity.MEDIUM,
         confidence=Confidence.HIGH,
+        blame=Blame.SERVER,
         reads=(),
         check=check,
         remedy="Mend it.",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from analyzer.core.coverage import Coverage, Loss, Note
-from analyzer.core.finding import Confidence, Finding, Severity, Subject
+from analyzer.core.finding import Blame, Confidence, Finding, Severity, Subject
 
 FINDING = Finding(
     rule="lock-long-wait",
@@ -21,6 +21,7 @@ FINDING = Finding(
     remedy="Notify.",
     docs="docs/rules/lock-long-wait.md",
     facts={"wait_ns": 7},
+    blame=Blame.APPLICATION,
 )
 
 

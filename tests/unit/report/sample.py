@@ -12,7 +12,7 @@ from analyzer.analysis.clients import ClientRow
 from analyzer.analysis.latency import LatencyRow, RateRow
 from analyzer.analysis.locks import LockHold, LockWait
 from analyzer.core.coverage import Coverage, Loss, Note
-from analyzer.core.finding import Confidence, Finding, Judgement, Severity, Subject, Verdict
+from analyzer.core.finding import Blame, Confidence, Finding, Judgement, Severity, Subject, Verdict
 from analyzer.core.rule import Outcome
 from analyzer.core.table import Tables
 from analyzer.report.view import ReportView, build_view
@@ -235,6 +235,16 @@ def _service(tables: Tables, names: Names, keys: list[str]) -> None:
                 )
 
 
+BLAME = {
+    "lock-lost": Blame.CLIENT,
+    "lock-long-wait": Blame.APPLICATION,
+    "lock-polling": Blame.SERVER,
+    "metadata-storm": Blame.APPLICATION,
+    "server-restart": Blame.SERVER,
+    "share-denied": Blame.APPLICATION,
+}
+
+
 def finding(
     names: Names, rule: str, severity: Severity, subject: Subject, title: str, *frames: int, **more: str
 ) -> Finding:
@@ -251,6 +261,7 @@ def finding(
         remedy=more.get("remedy", "Shorten the critical section, or set `locktimeout` in the application."),
         docs=f"docs/rules/{rule}.md",
         facts={"wait_ns": round(span * S), "path": names.path},
+        blame=BLAME[rule],
     )
 
 
