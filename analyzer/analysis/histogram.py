@@ -14,7 +14,7 @@ GROWTH: Final = 1.029
 LOWEST_NS: Final = 1_000
 HIGHEST_NS: Final = 1_000_000_000_000
 
-#: Bucket 0 holds everything up to 1 us, the last one everything above 1000 s.
+#: Bucket 0 holds everything up to 1 µs, the last one everything above 1000 s.
 BUCKETS: Final = math.ceil(math.log(HIGHEST_NS / LOWEST_NS) / math.log(GROWTH)) + 2
 
 

@@ -8,7 +8,7 @@ _US, _MS, _S, _MIN = 1_000, 1_000_000, 1_000_000_000, 60_000_000_000
 
 
 def duration(ns: int) -> str:
-    """`7010000000` → "7.01 s"; "12.3 ms", "45 us", "3 min 20 s"."""
+    """`7010000000` → "7.01 s"; "12.3 ms", "45 µs", "3 min 20 s"."""
     if ns >= 10 * _MIN:
         minutes, rest = divmod(round(ns / _S), 60)
         return f"{minutes} min {rest} s"
@@ -16,7 +16,7 @@ def duration(ns: int) -> str:
         return f"{ns / _S:.2f} s"
     if ns >= _MS:
         return f"{ns / _MS:.1f} ms"
-    return f"{ns / _US:.0f} us"
+    return f"{ns / _US:.0f} µs"
 
 
 def times(count: int) -> str:

@@ -289,7 +289,7 @@ def test_delegation_recalls_that_cost_little(folder: Path) -> None:
     assert [f["rule"] for f in found] == ["delegation-recall-slow"] * 5
     for number, (finding, spent) in enumerate(zip(found, opens, strict=True)):
         title = (
-            f"client 10.99.0.2 took {finding['facts']['took_ns'] // 1000} us to return its read delegation"
+            f"client 10.99.0.2 took {finding['facts']['took_ns'] // 1000} µs to return its read delegation"
         )
         assert finding["title"].startswith(f"{title} on /model{number}.bin")
         assert finding["facts"]["took_ns"] < MS

@@ -44,7 +44,7 @@ def test_is_in_takes_null_as_absent() -> None:
 
 def test_words() -> None:
     assert [duration(ns) for ns in (45_000, 12_300_000, 7_010_000_000, 700_000_000_000)] == [
-        *("45 us", "12.3 ms", "7.01 s", "11 min 40 s")
+        *("45 µs", "12.3 ms", "7.01 s", "11 min 40 s")
     ]
     assert [times(n) for n in (1, 2, 13)] == ["once", "twice", "13 times"]
     assert (counted(1, "client"), counted(2, "client")) == ("1 client", "2 clients")
