@@ -194,6 +194,9 @@ def exit_code(outcome: Outcome, coverage: Coverage, fail_on: Severity) -> ExitCo
 def _check_formats(job: CaptureJob) -> None:
     known = formats() if job.formats != ("terminal",) else {"terminal": None}
     for name in job.formats:
+        if name not in known and "," in name:
+            parts = " ".join(f"--format {part.strip()}" for part in name.split(",") if part.strip())
+            raise InputError(f"--format {name}: one format each, repeat the option: {parts}")
         if name not in known:
             raise InputError(f"--format {name}: no such format. Known: {', '.join(sorted(known))}")
     if len(job.formats) > 1 and job.output is None:
