@@ -10,11 +10,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from fractions import Fraction
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
@@ -266,7 +268,7 @@ def _finding(rule: Rule, hit: Hit, coverage: Coverage) -> Finding:
 def parse_options(settings: Iterable[str], rules: Iterable[Rule]) -> dict[str, dict[str, int | float]]:
     """`["lock-long-wait.wait_ns=5000000000"]` → `{"lock-long-wait": {"wait_ns": 5000000000}}`.
 
-    Raises `InputError` naming what is known if the rule or the option isn't, or the value is no number.
+    Raises `InputError` naming what is known if the rule or the option isn't, or the value is no amount.
     """
     known = {rule.id: rule for rule in rules}
     chosen: dict[str, dict[str, int | float]] = {}
@@ -276,11 +278,29 @@ def parse_options(settings: Iterable[str], rules: Iterable[Rule]) -> dict[str, d
         if not equals or rule_id not in known or name not in known[rule_id].options:
             raise InputError(f"--set {setting}: {_no_option(target, known)}")
         try:
-            value = float(text) if "." in text else int(text)
-        except ValueError:
-            raise InputError(f"--set {setting}: {text!r} is no number") from None
-        chosen.setdefault(rule_id, {})[name] = value
+            chosen.setdefault(rule_id, {})[name] = _value(name, text)
+        except ValueError as error:
+            raise InputError(f"--set {setting}: {error}") from None
     return chosen
+
+
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+_AMOUNT = re.compile(r"(\d{1,18}(?:\.\d+)?)\s*([a-zµ]*)")
+
+
+def _value(name: str, text: str) -> int | float:
+    """The value of the option `name`: `20` → 20; where the name ends in a unit of time also `20s`, `150ms`,
+    `2min`, told in that unit. Raises `ValueError` with what would be right."""
+    own = name.rpartition("_")[2]
+    timed = own in ("ns", "s")
+    wanted = f"a number in {own}, or a time such as 20s, 150ms, 2min" if timed else "a number"
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None or (match[2] and (not timed or match[2] not in _UNITS)):
+        raise ValueError(f"{text!r} is not {wanted}, from 0 on")
+    amount, unit = Fraction(match[1]), match[2]
+    if unit:
+        amount = amount * _UNITS[unit] / _UNITS[own]
+    return int(amount) if amount.denominator == 1 else float(amount)
 
 
 def _no_option(target: str, known: Mapping[str, Rule]) -> str:

@@ -260,6 +260,21 @@ def test_settings_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("20s", 20_000_000_000),
+        ("150ms", 150_000_000),
+        ("2 min", 120_000_000_000),
+        ("1.5µs", 1500),
+        ("0", 0),
+    ],
+)
+def test_an_option_that_is_a_time_takes_a_unit(text: str, ns: int) -> None:
+    chosen = parse_options([f"lock-long-wait.wait_ns={text}"], OPTIONAL)
+    assert chosen == {"lock-long-wait": {"wait_ns": ns}}
+
+
+@pytest.mark.parametrize(
     ("setting", "says"),
     [
         ("lock-long-wait.wait=7", "Known: lock-long-wait.share, lock-long-wait.wait_ns"),
@@ -268,9 +283,12 @@ def test_settings_are_parsed() -> None:
         ("lock-long-wait.wait_ns", "no such option"),
         ("other.wait_ns=1", "rule other has no options"),
         ("lock-long-wat.wait_ns=1", "Nearest: lock-long-wait.wait_ns"),
-        ("lock-long-wait.wait_ns=soon", "'soon' is no number"),
-        ("lock-long-wait.wait_ns=", "'' is no number"),
-        ("lock-long-wait.wait_ns=1.2.3", "'1.2.3' is no number"),
+        ("lock-long-wait.wait_ns=soon", "'soon' is not a number in ns, or a time such as 20s"),
+        ("lock-long-wait.wait_ns=", "'' is not a number in ns"),
+        ("lock-long-wait.wait_ns=1.2.3", "'1.2.3' is not a number in ns"),
+        ("lock-long-wait.wait_ns=-5", "'-5' is not a number in ns"),
+        ("lock-long-wait.wait_ns=5d", "'5d' is not a number in ns"),
+        ("lock-long-wait.share=5s", "'5s' is not a number, from 0 on"),
     ],
 )
 def test_a_setting_that_means_nothing_is_refused(setting: str, says: str) -> None:
