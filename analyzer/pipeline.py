@@ -205,7 +205,7 @@ def _check_formats(job: CaptureJob) -> None:
 
 def _nothing(coverage: Coverage) -> str:
     seen = "; ".join(note.text for note in coverage.notes) or "no RPC connection"
-    return f"no NFSv4 to judge in {', '.join(coverage.inputs)}: {coverage.seen['frames']} frames; {seen}"
+    return f"no NFSv4 to judge in {', '.join(coverage.inputs)}: {coverage.seen['frames']:,} frames; {seen}"
 
 
 def _write(folder: RunFolder, view: ReportView, job: CaptureJob, tshark: str) -> tuple[Path, ...]:

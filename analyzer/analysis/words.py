@@ -25,8 +25,8 @@ def times(count: int) -> str:
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """`(2, "client")` → "2 clients"."""
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+    """`(2, "client")` → "2 clients"; "12,345 calls"."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def listed(names: Sequence[str], limit: int = 3) -> str:

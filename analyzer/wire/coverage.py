@@ -18,6 +18,8 @@ from analyzer.wire.survey import MOUNT, NFS, NLM, NSM, PORTMAP, Survey
 
 #: More segments, bytes or messages missing than this make state over time unknowable.
 SEVERE_SHARE: Final = 0.01
+#: So long between the end of one file and the beginning of the next is no ring buffer any more.
+FILES_APART_NS: Final = 600 * 10**9
 SNAPLEN_ADVICE: Final = "Capture whole packets (dumpcap -s 0), or at least 512 bytes for lock analysis."
 #: Less than this may be one RPC message (1 MiB of data is the most that Linux sends in one).
 LARGEST_RECORD: Final = (1 << 20) + 4096
@@ -52,6 +54,7 @@ def coverage(totals: CaptureTotals) -> Coverage:
     notes = [
         *_failure_notes(totals),
         *_file_notes(totals),
+        *_apart(totals),
         *_loss_notes(totals, lost),
         *_decode_notes(totals, lost),
         *_other_protocols(totals),
@@ -125,9 +128,36 @@ def _file_notes(totals: CaptureTotals) -> list[Note]:
             text = f"{item.name} makes no sense from byte {state.damaged_at} on; the rest was not read"
             notes.append(Note(text, Loss.CUT, 1, "Copy the file again, or repair it with pcapfix."))
         if state.dropped:
-            text = f"{item.name}: the capturing side says that it dropped {state.dropped} packets"
+            text = f"{item.name}: the capturing side says that it dropped {state.dropped:,} packets"
             notes.append(Note(text, Loss.GAP, state.dropped, "Give dumpcap a larger buffer (-B 256)."))
     return notes
+
+
+def _apart(totals: CaptureTotals) -> list[Note]:
+    """Where much time lies between the end of one file and the beginning of the next."""
+    timed = sorted(
+        (state.first_ns, state.last_ns, item.name)
+        for item, state in zip(totals.files, totals.states, strict=True)
+        if state.first_ns > 0  # simple packet blocks have no time
+    )
+    pauses: list[tuple[int, str, str]] = []
+    end_ns, last = 0, ""
+    for first_ns, last_ns, name in timed:
+        if last and first_ns - end_ns > FILES_APART_NS:
+            pauses.append((first_ns - end_ns, last, name))
+        if not last or last_ns > end_ns:
+            end_ns, last = last_ns, name
+    if not pauses:
+        return []
+    longest, before, after = max(pauses, key=lambda pause: pause[0])
+    hours, minutes = divmod(longest // (60 * 10**9), 60)
+    span = f"{hours:,} h {minutes} min" if hours else f"{minutes} min"
+    more = f" (the longest of {len(pauses):,} such pauses)" if len(pauses) > 1 else ""
+    text = (
+        f"{span} pass between {before} and {after}{more}: if the files are not of one incident, "
+        "analyse them one by one"
+    )
+    return [Note(text, None, len(pauses))]
 
 
 def _loss_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
@@ -135,32 +165,32 @@ def _loss_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
     cut = sum(survey.connections[n].truncated for n in totals.chosen)
     unread = sum(n for which, n in lost.unread.items() if survey.connections[which].truncated)
     if cut:
-        text = f"{cut} RPC frames hold only their first {survey.longest_capture} bytes or less: "
+        text = f"{cut:,} RPC frames hold only their first {survey.longest_capture} bytes or less: "
         if unread:
-            text += f"{unread} messages in them can't be read, answers are incomplete"
+            text += f"{unread:,} messages in them can't be read, answers are incomplete"
         else:
             text += "all messages that begin in them could be read, their data is incomplete"
         notes.append(Note(text, Loss.SNAPLEN, cut, SNAPLEN_ADVICE))
     elif survey.too_short and not totals.chosen:
         text = (
-            f"{survey.too_short} TCP frames hold only their first {survey.longest_capture} bytes or less:"
+            f"{survey.too_short:,} TCP frames hold only their first {survey.longest_capture} bytes or less:"
             " what they carry can't be told"
         )
         notes.append(Note(text, Loss.SNAPLEN, survey.too_short, SNAPLEN_ADVICE))
     if lost.one_way:
-        text = f"{len(lost.one_way)} RPC connections show only one direction"
+        text = f"{len(lost.one_way):,} RPC connections show only one direction"
         remedy = "Mirror both directions of the port (SPAN rx and tx)."
         notes.append(Note(text, Loss.ONE_WAY, len(lost.one_way), remedy))
     if lost.gaps:
         text = (
-            f"{lost.missing_bytes} bytes in {lost.gaps} gaps of RPC connections never reached the capture"
-            f" ({_percent(lost.missing_bytes, lost.payload_bytes)} of the bytes)"
+            f"{lost.missing_bytes:,} bytes in {lost.gaps:,} gaps of RPC connections never reached the "
+            f"capture ({_percent(lost.missing_bytes, lost.payload_bytes)} of the bytes)"
         )
         remedy = "Capture nearer to the server, with a larger buffer (-B 256)."
         notes.append(Note(text, Loss.GAP, lost.gaps, remedy))
     if lost.begun:
         text = (
-            f"{len(lost.begun)} of {len(totals.chosen)} RPC connections were already open when the "
+            f"{len(lost.begun):,} of {len(totals.chosen):,} RPC connections were already open when the "
             f"{'chosen time' if totals.since else 'capture'} began: state from before is unknown"
         )
         if totals.since:
@@ -193,30 +223,32 @@ def _decode_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
     results = totals.results
     missing, torn = _undecoded_bytes(totals, lost)
     if torn:
-        text = f"{torn} bytes were the beginnings of RPC messages whose connection closed before their end"
+        text = (
+            f"{torn:,} bytes were the beginnings of RPC messages whose connection closed before their end"
+        )
         notes.append(Note(text, None, torn))
     unread = sum(n for which, n in lost.unread.items() if not totals.survey.connections[which].truncated)
     if missing > 0 or unread:
-        what = [f"{missing} bytes"] * (missing > 0) + [counted(unread, "message")] * (unread > 0)
+        what = [f"{missing:,} bytes"] * (missing > 0) + [counted(unread, "message")] * (unread > 0)
         text = f"{' and '.join(what)} on RPC connections were not decoded as RPC"
         if lost.begun:
             text += " (a reply whose call came before the capture can't be)"
         notes.append(Note(text, Loss.UNDECODED, missing, "Include the beginning of the connections."))
     undecoded = sum(r.counts.undecoded for r in results)
     if undecoded:
-        text = f"{undecoded} frames hold a COMPOUND that neither decoder could read"
+        text = f"{undecoded:,} frames hold a COMPOUND that neither decoder could read"
         remedy = "Install the second decoder: pip install 'storage-analyzer[capture]'."
         notes.append(Note(text, Loss.UNDECODED, undecoded, remedy))
     unmatched = sum(sum(r.counts.unmatched.values()) for r in results)
     if unmatched:
-        text = f"{unmatched} replies came without their call"
+        text = f"{unmatched:,} replies came without their call"
         notes.append(Note(text, Loss.UNMATCHED, unmatched, "Capture both directions from the start."))
     unanswered = sum(r.counts.unanswered for r in results)
     if unanswered:
-        notes.append(Note(f"{unanswered} calls had no reply in this capture", Loss.MID_END, unanswered))
+        notes.append(Note(f"{unanswered:,} calls had no reply in this capture", Loss.MID_END, unanswered))
     given_up = sum(r.counts.given_up for r in results)
     if given_up:
-        notes.append(Note(f"{given_up} calls were given up waiting for a reply", Loss.CAPPED, given_up))
+        notes.append(Note(f"{given_up:,} calls were given up waiting for a reply", Loss.CAPPED, given_up))
     return notes
 
 
@@ -248,7 +280,7 @@ def _other_protocols(totals: CaptureTotals) -> list[Note]:
         services.update(result.counts.services)
     notes += _rpc_programs(survey.programs)
     if services.get("3"):
-        text = f"{services['3']} RPC messages are encrypted by Kerberos (sec=krb5p): seen, not judged"
+        text = f"{services['3']:,} RPC messages are encrypted by Kerberos (sec=krb5p): seen, not judged"
         notes.append(Note(text, None, services["3"], "Decrypt in Wireshark with a keytab, or use krb5i."))
     for mark, name in (("ceph", "Ceph"), ("smb", "SMB"), ("tls", "TLS")):
         hits = [n for n, c in survey.connections.items() if mark in c.marks]
@@ -259,11 +291,11 @@ def _other_protocols(totals: CaptureTotals) -> list[Note]:
         if rest := len(hits) - len(secured):
             notes.append(Note(f"{_carry(rest)} {name}: seen, not judged", None, rest))
     for name, count in sorted(survey.tunnels.items()):
-        text = f"{count} frames are in {name}: not looked into"
+        text = f"{count:,} frames are in {name}: not looked into"
         notes.append(Note(text, None, count, "Capture on the inner interface (the pod's or the mount's)."))
     for link, count in sorted(survey.unsupported_links.items()):
         notes.append(
-            Note(f"{count} frames of link type {link}, which is not supported", Loss.UNDECODED, count)
+            Note(f"{count:,} frames of link type {link}, which is not supported", Loss.UNDECODED, count)
         )
     if survey.pairs.overflow:
         notes.append(
@@ -281,13 +313,13 @@ def _rpc_programs(programs: Counter[tuple[int, int, int]]) -> list[Note]:
     notes = []
     nfs3 = sum(n for (program, _, _), n in programs.items() if program == NFS)
     if nfs3:
-        notes.append(Note(f"{nfs3} NFSv2 or NFSv3 calls or more: counted, not judged", None, nfs3))
+        notes.append(Note(f"{nfs3:,} NFSv2 or NFSv3 calls or more: counted, not judged", None, nfs3))
     locks: Counter[int] = Counter()
     for (program, _, procedure), n in programs.items():
         if program == NLM:
             locks[procedure] += n
     if locks:
-        shown = ", ".join(f"{_NLM_PROCEDURES.get(p, p)} {n}" for p, n in sorted(locks.items()))
+        shown = ", ".join(f"{_NLM_PROCEDURES.get(p, p)} {n:,}" for p, n in sorted(locks.items()))
         text = f"NLM lock calls (NFSv3): {shown}: shown, not judged"
         notes.append(Note(text, None, sum(locks.values())))
     for number, name in _PROGRAMS.items():

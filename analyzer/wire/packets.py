@@ -55,10 +55,13 @@ class Frames:
 
 @dataclass(slots=True)
 class ReadState:
-    """What reading a file came to: frames and bytes so far, how it ended, and the capture's own drops."""
+    """What reading a file came to: frames and bytes so far, when they were captured, how the file ended,
+    and the capture's own drops."""
 
     frames: int = 0
     bytes: int = 0
+    first_ns: int = 0  # the earliest and the latest frame, ns since the epoch, if there are frames
+    last_ns: int = 0
     cut_at: int | None = None  # byte offset where the file ends within a frame
     damaged_at: int | None = None  # byte offset of the first record that makes no sense
     dropped: int = 0  # packets that the capturing side says it dropped (pcapng ISB)
@@ -254,4 +257,7 @@ def _frames(data: bytes, base: int, batch: _Batch, state: ReadState) -> Iterator
     for low, high in pairwise(edges):
         start, captured, length, time_ns = (c[low:high] for c in columns)
         yield Frames(octets, base, int(links[low]), start, captured, length, time_ns, numbers[low:high])
+    low_ns, high_ns = min(batch.times), max(batch.times)
+    state.first_ns = min(state.first_ns, low_ns) if state.frames else low_ns
+    state.last_ns = max(state.last_ns, high_ns)
     state.frames += len(links)
