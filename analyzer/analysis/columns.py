@@ -38,6 +38,12 @@ _MOST_WEIGHT: Final = 8
 _FAILED: Final = 15
 
 
+def sums(groups: Ints, values: Ints, size: int = 0) -> Ints:
+    """Sum of `values` for each group number, exact up to 2**53, never more than 2**62."""
+    totals = np.bincount(groups, weights=values, minlength=size)
+    return np.clip(totals, -(2.0**62), 2.0**62).astype(np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Coded:
     """A text column as codes: `codes[i]` is a place in `dictionary`, or `len(dictionary)` for null."""
@@ -150,7 +156,7 @@ class Groups:
 
     def total(self, values: Ints) -> Ints:
         """Sum of a column per group (exact up to 2**53)."""
-        return np.bincount(self.of_row, weights=values, minlength=len(self)).astype(np.int64)
+        return sums(self.of_row, values, len(self))
 
     def first(self) -> Ints:
         """Place of the first row of each group."""

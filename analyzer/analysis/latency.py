@@ -20,6 +20,7 @@ from analyzer.analysis.columns import (
     group,
     integers,
     present,
+    sums,
     text,
 )
 from analyzer.analysis.histogram import BUCKETS, buckets_of, percentiles_ns
@@ -166,7 +167,7 @@ class _Rates:
         interval = np.maximum((ends - self._begin_ns) // self._width_ns, 0)
         cells, cell = distinct(series[calls.of_row] * _INTERVALS + interval, len(self._count) * _INTERVALS)
         self._count.reshape(-1)[cells] += np.bincount(cell).astype(np.int64)
-        self._sum.reshape(-1)[cells] += np.bincount(cell, weights=durations).astype(np.int64)
+        self._sum.reshape(-1)[cells] += sums(cell, durations)
         np.maximum.at(self._max.reshape(-1), cells[cell], durations)
 
     def _number(self, name: tuple[str, ...]) -> int:

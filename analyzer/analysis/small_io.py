@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from analyzer.analysis.columns import Coded, Ints, distinct, group, integers, present, text
+from analyzer.analysis.columns import Coded, Ints, distinct, group, integers, present, sums, text
 from analyzer.core.rule import Fold
 from analyzer.core.table import Tables
 
@@ -82,14 +82,14 @@ class _Walk:
         cell = uses.of_row * SIZES + np.clip(np.frexp(size[rows].astype(np.float64))[1] - 1, 0, SIZES - 1)
         cells = len(uses) * SIZES
         weights = (np.ones(len(rows), dtype=np.int64), adjoins, adjoins * size[rows], adjoins * duration)
-        sums = np.stack([np.bincount(cell, weights=w, minlength=cells) for w in weights]).astype(np.int64)
-        sums = sums.reshape(4, len(uses), SIZES)
+        found = np.stack([sums(cell, w, cells) for w in weights])
+        found = found.reshape(4, len(uses), SIZES)
         largest = np.zeros(len(uses), dtype=np.int64)
         np.maximum.at(largest, uses.of_row, size[rows])
         names = uses.names(columns)
         for i, name in enumerate(names):
             use = self._use(name)
-            use.sums += sums[:, i]
+            use.sums += found[:, i]
             use.largest = max(use.largest, int(largest[i]))
         self._note_evidence(batch, rows[adjoins > 0], uses.of_row[adjoins > 0], names)
 

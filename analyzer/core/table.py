@@ -26,6 +26,7 @@ _ARROW: dict[Any, pa.DataType] = {
     tuple[int, ...]: pa.list_(pa.int64()),
 }
 _FLUSH_ROWS = 4096
+_LIMIT = (1 << 63) - 1
 
 
 def schema_of(row_type: type[Any]) -> pa.Schema:
@@ -83,7 +84,7 @@ class Table(Generic[Row]):
         if not self._pending:
             return
         columns = [
-            pa.array([getattr(row, name) for row in self._pending], type=self.schema.field(name).type)
+            _array([getattr(row, name) for row in self._pending], self.schema.field(name).type)
             for name in self._names
         ]
         batch = pa.record_batch(columns, schema=self.schema)
@@ -126,6 +127,19 @@ class Table(Generic[Row]):
                 if record[name] is not None:
                     record[name] = tuple(record[name])
             yield self.row_type(**record)
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, type=kind)
+    except OverflowError:  # times of a damaged capture may add up to more than 64 bits hold
+        return pa.array([_saturated(value) for value in values], type=kind)
+
+
+def _saturated(value: Any) -> Any:
+    if isinstance(value, int):
+        return max(-_LIMIT, min(value, _LIMIT))
+    return [_saturated(item) for item in value] if isinstance(value, tuple) else value
 
 
 class Tables:

@@ -177,7 +177,8 @@ def _timeline(
     for hold in holds[:room]:
         by_client[labels.name(hold.endpoint, hold.client)].append(_hold_segment(hold, end_ns))
     dropped += file.holds - min(room, len(holds))
-    names = sorted(by_client, key=lambda c: (min(s.start_ns for s in by_client[c]), c))
+    shown = [client for client, pieces in by_client.items() if pieces]  # a wait of no time has none
+    names = sorted(shown, key=lambda c: (min(s.start_ns for s in by_client[c]), c))
     dropped += sum(len(by_client[name]) for name in names[MAX_LANES:])
     lanes = tuple(_lane(name, by_client[name]) for name in names[:MAX_LANES])
     path = next((p for p in [*(w.path for w in waits), *(h.path for h in holds)] if p), None)

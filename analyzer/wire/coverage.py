@@ -127,6 +127,11 @@ def _file_notes(totals: CaptureTotals) -> list[Note]:
         if state.damaged_at is not None:
             text = f"{item.name} makes no sense from byte {state.damaged_at} on; the rest was not read"
             notes.append(Note(text, Loss.CUT, 1, "Copy the file again, or repair it with pcapfix."))
+        if state.odd_times:
+            text = (
+                f"{item.name}: {counted(state.odd_times, 'frame')} with an impossible time, kept in order"
+            )
+            notes.append(Note(text, Loss.CUT, state.odd_times, "Copy the file again."))
         if state.dropped:
             text = f"{item.name}: the capturing side says that it dropped {state.dropped:,} packets"
             notes.append(Note(text, Loss.GAP, state.dropped, "Give dumpcap a larger buffer (-B 256)."))

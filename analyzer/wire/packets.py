@@ -25,6 +25,7 @@ Int64s = NDArray[np.int64]
 BLOCK_BYTES = 4 << 20
 #: Longest frame that is believed; libpcap's own limit (MAXIMUM_SNAPLEN) is 262,144 bytes.
 MAX_FRAME_BYTES = 1 << 20
+_YEAR_NS = 366 * 86400 * 10**9
 
 _PCAP_MAGIC = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000),
@@ -64,6 +65,7 @@ class ReadState:
     last_ns: int = 0
     cut_at: int | None = None  # byte offset where the file ends within a frame
     damaged_at: int | None = None  # byte offset of the first record that makes no sense
+    odd_times: int = 0  # frames whose time stamp is far from those of their neighbours
     dropped: int = 0  # packets that the capturing side says it dropped (pcapng ISB)
 
 
@@ -242,6 +244,17 @@ class _PcapngReader:
             at += 4 + (size + 3) // 4 * 4
 
 
+def _plausible(time_ns: Int64s, state: ReadState) -> Int64s:
+    """Times, those more than a year from most others replaced by that of the frame before."""
+    if int(time_ns.max()) - int(time_ns.min()) <= _YEAR_NS:
+        return time_ns
+    middle = np.median(time_ns)
+    far = np.abs(time_ns - middle) > _YEAR_NS
+    state.odd_times += int(far.sum())
+    place = np.maximum.accumulate(np.where(far, 0, np.arange(len(far))))
+    return np.where(far[place], int(middle), time_ns[place])
+
+
 def _frames(data: bytes, base: int, batch: _Batch, state: ReadState) -> Iterator[Frames]:
     """`batch` as arrays, cut where the link type changes."""
     if not batch.starts:
@@ -252,6 +265,7 @@ def _frames(data: bytes, base: int, batch: _Batch, state: ReadState) -> Iterator
         np.array(values, dtype=np.int64)
         for values in (batch.starts, batch.captured, batch.lengths, batch.times)
     ]
+    columns[3] = _plausible(columns[3], state)
     numbers = np.arange(state.frames + 1, state.frames + 1 + len(links), dtype=np.int64)
     edges = [0, *(np.flatnonzero(np.diff(links)) + 1).tolist(), len(links)]
     for low, high in pairwise(edges):
