@@ -140,8 +140,8 @@ def _in_order(
 def _message(place: int, outer: dict[str, Any], inner: dict[str, Any]) -> DeepMessage | None:
     call = str(outer.get("rpc.msgtyp")) == "0"
     numbers, trees, callback = _operations(inner)
-    if trees is None:
-        return None
+    if trees is None or _promised(inner) > len(numbers):
+        return None  # tshark shows no more than 128 operations of a COMPOUND
     # tshark 4.0 hangs the sequence id of LOCKU on the COMPOUND instead of on the operation
     stray = [str(v) for v in _listed(inner.get("nfs.seqid", []))] if call else []
     status = inner.get("nfs.nfsstat4")
@@ -181,6 +181,12 @@ def _operations(inner: dict[str, Any]) -> tuple[list[int], list[dict[str, Any]] 
                 usable = [t if isinstance(t, dict) else {} for t in trees]
                 return numbers, usable if len(usable) == len(numbers) else None, bool(callback)
     return [], [], False
+
+
+def _promised(inner: dict[str, Any]) -> int:
+    """How many operations a COMPOUND says that it holds; 0 where it doesn't say."""
+    told = (tree["nfs.ops.count"] for tree in _dictionaries(inner) if "nfs.ops.count" in tree)
+    return int(_first(next(told, 0)), 0)
 
 
 def _dictionaries(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
