@@ -23,7 +23,7 @@ from analyzer.wire.packets import ReadState, read_frames
 from analyzer.wire.resolve import Resolver, merged
 from analyzer.wire.shard import BatchFiles, ShardTask, run_shard
 from analyzer.wire.survey import Survey
-from analyzer.wire.tshark import Order, Tshark, start_tshark
+from analyzer.wire.tshark import Asked, Order, start_tshark
 from analyzer.wire.workers import Workers
 
 #: Files smaller than this together hold few frames.
@@ -69,24 +69,28 @@ class Capture:
     ) -> None:
         pa.set_memory_pool(pa.system_memory_pool())
         self.options, self.scratch, self.progress = options, scratch, progress
-        version = start_tshark()
-        self.processors = options.workers or os.cpu_count() or 1
-        skipped: list[str] = []
-        self.files = resolve(arguments, scratch, skipped=skipped)
-        self.workers = Workers(self.processors, sum(f.size for f in self.files) > SMALL_BYTES)
+        asked = start_tshark()
         try:
-            self._begin(version, skipped)
+            self.processors = options.workers or os.cpu_count() or 1
+            skipped: list[str] = []
+            self.files = resolve(arguments, scratch, skipped=skipped)
+            self.workers = Workers(self.processors, sum(f.size for f in self.files) > SMALL_BYTES)
+            try:
+                self._begin(asked, skipped)
+            except BaseException:
+                self.workers.stop()
+                raise
         except BaseException:
-            self.workers.stop()
+            asked.cancel()
             raise
 
-    def _begin(self, version: Callable[[], Tshark], skipped: list[str]) -> None:
+    def _begin(self, asked: Asked, skipped: list[str]) -> None:
         """Survey the files, choose connections, and start to decode."""
         options, scratch = self.options, self.scratch
         self.index = FrameIndex(scratch / "frames", tuple(str(f.path) for f in self.files))
         self.survey, self.states = self._survey()
         _check_window(options, self.survey)
-        self.tshark = version()
+        self.tshark = asked.answer()
         self.chosen = self._choose()
         self.frames = sum(self.survey.connections[n].frames for n in self.chosen)
         self.suspects: dict[str, int] = {}  # connections that lost something

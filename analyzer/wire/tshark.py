@@ -7,9 +7,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,12 +30,30 @@ class Tshark:
 
 def find_tshark() -> Tshark:
     """The tshark on PATH; raises `ToolError` with the install command if it's missing or too old."""
-    return start_tshark()()
+    return start_tshark().answer()
 
 
-def start_tshark() -> Callable[[], Tshark]:
-    """Begin to ask the tshark on PATH for its version (it takes a while to start); the answer comes from
-    the returned function. Both raise `ToolError` as `find_tshark` does."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A tshark that was asked for its version (it takes a while to start). Take the answer, or cancel."""
+
+    path: str
+    process: subprocess.Popen[str]
+
+    def answer(self) -> Tshark:
+        """What it said; raises `ToolError` as `find_tshark` does."""
+        return _version(self.path, self.process)
+
+    def cancel(self) -> None:
+        """Nobody wants to know any more."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def start_tshark() -> Asked:
+    """Begin to ask the tshark on PATH for its version; raises `ToolError` as `find_tshark` does."""
     path = shutil.which("tshark")
     if path is None:
         raise ToolError(f"tshark is not installed. Install it with: {INSTALL}")
@@ -47,7 +64,7 @@ def start_tshark() -> Callable[[], Tshark]:
         )  # fmt: skip
     except OSError as error:
         raise ToolError(f"tshark at {path} does not start: {error.strerror or error}") from error
-    return partial(_version, path, process)
+    return Asked(path, process)
 
 
 def _version(path: str, process: subprocess.Popen[str]) -> Tshark:
