@@ -22,11 +22,13 @@ from analyzer.wire.packets import Int64s
 #: Segments that are looked at after a gap; then everything goes to the decoder as it is.
 _PATIENCE: Final = 20_000
 #: A fragment of a record below 16 MiB, the last or not; transaction id; a call of NFS, its helpers or a
-#: callback program, or an accepted reply with a verifier of AUTH_NONE, AUTH_SYS or RPCSEC_GSS.
+#: callback program. Or a record's last fragment with an accepted reply and a verifier of AUTH_NONE,
+#: AUTH_SYS or RPCSEC_GSS.
 _RECORD: Final = re.compile(
-    rb"[\x00\x80]([\x00-\xff]{3})[\x00-\xff]{4}(?:"
+    rb"[\x00\x80]([\x00-\xff]{3})[\x00-\xff]{4}"
     rb"\x00{7}\x02(?:\x00\x01\x86[\xa0-\xbf]|[\x40-\x5f][\x00-\xff]{3})\x00{3}[\x00-\x04]|"
-    rb"\x00{3}\x01\x00{4}\x00{3}[\x00\x01\x06]\x00\x00[\x00\x01][\x00-\xff])",
+    rb"\x80([\x00-\xff]{3})[\x00-\xff]{4}"
+    rb"\x00{3}\x01\x00{4}\x00{3}[\x00\x01\x06]\x00\x00[\x00\x01][\x00-\xff]",
 )
 _LEAST: Final = 24  # octets of an RPC message at least
 
@@ -34,7 +36,7 @@ _LEAST: Final = 24  # octets of an RPC message at least
 def next_record(payload: bytes) -> int:
     """Where the first record begins in a segment; -1 if none does."""
     for match in _RECORD.finditer(payload):
-        size = int.from_bytes(match[1], "big")
+        size = int.from_bytes(match[1] or match[2], "big")
         after = match.start() + 4 + size
         follows = payload[after : after + 1]
         if size >= _LEAST and follows in (b"", b"\x00", b"\x80"):
