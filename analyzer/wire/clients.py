@@ -51,6 +51,7 @@ class ClientNames:
         self.created |= {session.word(code): None for code in np.unique(session.codes[created]).tolist()}
         clientid = Codes(batch.column("clientid"))
         arrived = self._meet(session, clientid, Codes(identity), connection)
+        self._renewals(endpoint, session, clientid, op, connection)
         place = pa.array(rows)
         part = batch.select(["op", "status_code", "clientid", "session"]).take(place)
         for row, who, server, at in zip(
@@ -78,7 +79,6 @@ class ClientNames:
                 elif who is not None:
                     self.identities[name, row.clientid] = self.aliases.get((name, who), who)
         self._owners(endpoint, session, clientid, op)
-        self._renewals(endpoint, session, clientid, op, connection)
         for known in (self.sessions, self.identities, self.aliases, self.strangers):
             forget(known)
         forget(self.created)
