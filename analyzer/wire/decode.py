@@ -100,6 +100,7 @@ class Decoder:
         numbers = col.whole_numbers(values["number"]).fill_null(0).to_numpy(zero_copy_only=False) - before
         # a line that was skipped leaves a gap, not a shift: frames are found by their number
         known = (numbers >= 1) & (numbers <= len(meta))
+        known &= col.value_counts(values["xid"]) == col.value_counts(values["types"])
         if not known.all():
             place = pa.array(np.flatnonzero(known))
             values = {name: array.take(place) for name, array in values.items()}
@@ -391,6 +392,8 @@ def _add(times: dict[int, list[int]], number: int, at: int) -> None:
 
 
 def _column(values: pa.StringArray, total: int, place: int) -> Int64s:
+    if (col.value_counts(values) != total).any():
+        return np.full(len(values), NULL, dtype=np.int64)
     numbers = col.whole_numbers(col.nth(values, total, place))
     found: Int64s = numbers.fill_null(0).to_numpy(zero_copy_only=False)
     return found
