@@ -16,7 +16,7 @@ from analyzer.wire.link import Layers, Octets, Segments
 from analyzer.wire.packets import Int64s
 
 #: More connections than this are counted, not told apart (a port scan must not fill the memory).
-MAX_CONNECTIONS = 200_000
+MAX_CONNECTIONS = 100_000
 _IPV6_BASE = 1 << 32
 
 
@@ -25,6 +25,7 @@ class Addresses:
     """IPv4 and IPv6 addresses as small integers: an IPv4 address is its own number."""
 
     six: dict[bytes, int] = field(default_factory=dict)
+    by_number: list[bytes] = field(default_factory=list)  # IPv6 addresses, from _IPV6_BASE on
 
     def of(self, found: Layers, octets: Octets, index: Int64s, target: bool) -> Int64s:
         """Address number of the source or target of each frame in `index`."""
@@ -40,14 +41,17 @@ class Addresses:
         return numbers
 
     def _intern(self, raw: bytes) -> int:
-        return self.six.setdefault(raw, _IPV6_BASE + len(self.six))
+        number = self.six.get(raw)
+        if number is None:
+            number = self.six[raw] = _IPV6_BASE + len(self.six)
+            self.by_number.append(raw)
+        return number
 
     def text(self, number: int) -> str:
         """The usual text form of an address number."""
         if number < _IPV6_BASE:
             return str(ipaddress.IPv4Address(number))
-        raw = next(raw for raw, known in self.six.items() if known == number)
-        return str(ipaddress.IPv6Address(raw))
+        return str(ipaddress.IPv6Address(self.by_number[number - _IPV6_BASE]))
 
 
 @dataclass(slots=True)
