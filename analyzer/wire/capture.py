@@ -230,14 +230,16 @@ class Capture:
         } or {Order.CLEAN: frozenset()}
 
     def _resolved(self, streams: Iterable[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        resolver = self._resolver()
+        resolver, pool = self._resolver(), pa.default_memory_pool()
         clients: set[str] = set()
-        for batch in merged(streams):
+        for number, batch in enumerate(merged(streams)):
             resolved = resolver.batch(batch)
             self.totals.operations.update(_protocols(resolved))
             clients.update(resolved.column("client").dictionary.to_pylist())
             self._whose(resolved)
             yield resolved
+            if number % 8 == 7:
+                pool.release_unused()  # what batches left behind goes back to the system
         self.totals.clients = len(clients)
 
     def _whose(self, batch: pa.RecordBatch) -> None:

@@ -231,11 +231,19 @@ class _Head:
 
 
 def _sorted(pieces: list[pa.RecordBatch], by: str) -> pa.RecordBatch:
+    """The rows of several batches in order of a column, ties in the order of the batches."""
+    pieces = [p for p in pieces if p.num_rows] or pieces[:1]
     if len(pieces) == 1:
         return pieces[0]
-    pieces = [p for p in pieces if p.num_rows] or pieces[:1]
-    table = pa.Table.from_batches(pieces).unify_dictionaries().combine_chunks()
-    times = table.column(by).to_numpy()
-    order = np.argsort(times, kind="stable")
-    batches = table.take(pa.array(order)).combine_chunks().to_batches()
-    return batches[0] if batches else pieces[0]
+    times = np.concatenate([p.column(by).to_numpy(zero_copy_only=False) for p in pieces])
+    order = pa.array(np.argsort(times, kind="stable"))
+    # column by column, so that no more than one is there twice
+    columns = [_taken([p.column(i) for p in pieces], order) for i in range(pieces[0].num_columns)]
+    return pa.record_batch(columns, schema=pieces[0].schema)
+
+
+def _taken(parts: list[pa.Array], order: pa.Array) -> pa.Array:
+    if all(part.null_count == len(part) for part in parts):
+        return pa.nulls(len(order), parts[0].type)
+    whole = pa.chunked_array(parts).unify_dictionaries().combine_chunks()
+    return whole.take(order)

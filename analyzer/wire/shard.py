@@ -31,7 +31,7 @@ from analyzer.wire.packets import Int64s
 from analyzer.wire.tshark import Order, Tshark, bulk_command, start
 
 #: How much of tshark's output is decoded in one go: large enough that frames of one shape are many.
-BLOCK_BYTES: Final = 2 << 20
+BLOCK_BYTES: Final = 3 << 19
 #: tshark is given up when it takes nothing and says nothing for so long.
 SILENCE_SECONDS: Final = 120.0
 
