@@ -34,6 +34,7 @@ MAX_PENDING = 100_000
 MAX_UNREAD = 1000
 #: Frames of one share that the second decoder, some fifty times slower, may get.
 MAX_DEEP = 20_000
+_EXCHANGE_ID = pa.scalar(str(nfs4.EXCHANGE_ID))
 _MAX_WORDS = 200_000
 
 
@@ -357,7 +358,7 @@ class Decoder:
 
     def _bytes(self, fragments: pa.StringArray, meta: FrameMeta, index: Int64s) -> None:
         """Bytes of the TCP stream that were decoded as RPC records (RFC 5531, section 11)."""
-        rows = np.flatnonzero(pc.not_equal(fragments, "").to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero(col.filled(fragments))
         sizes = pc.split_pattern(fragments.take(pa.array(rows)), ",")
         per_row = sizes.value_lengths().to_numpy(zero_copy_only=False)
         numbers = col.whole_numbers(sizes.flatten()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -369,8 +370,10 @@ class Decoder:
 
     def _account(self, values: dict[str, pa.StringArray]) -> None:
         counts = self.counts
-        compound = pc.or_(pc.not_equal(values["counts"], ""), pc.not_equal(values["callbacks"], ""))
-        counts.compounds += int(pc.sum(compound).as_py() or 0)
+        compound = col.filled(values["counts"]) | col.filled(values["callbacks"])
+        counts.compounds += int(compound.sum())
+        if not col.filled(values["service"]).any():
+            return
         for item in values["service"].value_counts().to_pylist():
             if item["values"]:
                 counts.services[item["values"].split(",")[0]] += item["counts"]
@@ -380,7 +383,7 @@ def _clipped(values: dict[str, pa.StringArray]) -> Int64s:
     """Rows with an owner or an identity of which a column shows only the beginning."""
     found = pc.match_substring(values["owners"], col.ELLIPSIS).to_numpy(zero_copy_only=False)
     data = pc.match_substring(values["data"], col.ELLIPSIS)
-    exchange = pc.equal(values["ops"], str(nfs4.EXCHANGE_ID))
+    exchange = pc.equal(values["ops"], _EXCHANGE_ID)
     found |= pc.and_(data, exchange).to_numpy(zero_copy_only=False)
     return np.flatnonzero(found)
 

@@ -60,8 +60,8 @@ class Pairing:
         sizes = np.diff(np.append(begins, len(order)))
         twos = begins[sizes == 2]
         twos = twos[calls[order[twos]] & ~calls[order[twos + 1]]]
-        known = set(sorted_keys[twos].tolist())
-        known &= self.pending.keys() | self._recent | self._older
+        asked = set(sorted_keys[twos].tolist())
+        known = (asked & self.pending.keys()) | (asked & self._recent) | (asked & self._older)
         if known:
             twos = twos[~np.isin(sorted_keys[twos], list(known))]
         simple = np.stack([order[twos], order[twos + 1]], axis=1)

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from analyzer.core import nfs4 as names
 from analyzer.core.schema import EVENT_SCHEMA, TEXT
+from analyzer.wire import columns as col
 from analyzer.wire import handles
 from analyzer.wire.grammar import Message
 from analyzer.wire.packets import Int64s
@@ -224,7 +224,7 @@ class _Rows:
     def _refs(self, fields: dict[str, Int64s]) -> pa.StringArray:
         files = pa.array(self.joined.file_names).take(pa.array(fields["file"]))
         frames = pa.array(fields["frame"]).cast(pa.string())
-        return pc.binary_join_element_wise(files, frames, "#").take(pa.array(self.message))
+        return col.joined((files, frames), "#").take(pa.array(self.message))
 
 
 class _HandleColumns:

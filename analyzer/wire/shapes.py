@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from analyzer.wire.columns import joined
 from analyzer.wire.grammar import Shape
 from analyzer.wire.packets import Int64s
 from analyzer.wire.protocols import nfs4
@@ -19,7 +19,7 @@ def shape_codes(
     values: dict[str, pa.StringArray], counts: dict[str, NDArray[np.int32]]
 ) -> tuple[Int64s, list[str]]:
     """The shape of each frame as a number, and the text of each shape."""
-    texts = pc.binary_join_element_wise(*(values[n] for n in _SHAPE_TEXT), "|").dictionary_encode()
+    texts = joined([values[n] for n in _SHAPE_TEXT], "|").dictionary_encode()
     sizes = np.stack([counts[n] for n in VALUES], axis=1)
     octets = np.minimum(sizes, 255).astype(np.uint8)
     packed = pa.FixedSizeBinaryArray.from_buffers(

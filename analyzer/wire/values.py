@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from analyzer.wire import columns as col
 from analyzer.wire.grammar import Message, Part, Step
@@ -145,7 +144,7 @@ class GroupValues:
         if name == "handle":
             # every handle has its hash, in the second half of the column
             hashes = self._cells("hash", self.totals["handles"] // 2 + index)
-            return pc.binary_join_element_wise(values, hashes, "/")
+            return col.joined((values, hashes), "/")
         return values
 
     def number(self, name: str, index: int) -> Int64s:
