@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,28 +103,30 @@ def _read_pcap(stream: BinaryIO, order: str, unit: int, state: ReadState) -> Ite
         return
     # the upper bits of the link type field hold FCS information
     link = struct.unpack(order + "I", header[16:20])[0] & 0xFFFF
-    unpack = struct.Struct(order + "IIII").unpack_from
+    size_at = struct.Struct(order + "I").unpack_from
     base, rest = 24, b""
     while chunk := stream.read(BLOCK_BYTES):
         data = rest + chunk if rest else chunk
-        batch, position = _Batch(), 0
-        starts, captured, lengths, times = batch.starts, batch.captured, batch.lengths, batch.times
-        end = len(data)
+        headers: list[int] = []
+        position, end = 0, len(data)
+        # the walk from header to header is all that has to go one by one
         while position + 16 <= end:
-            seconds, part, size, length = unpack(data, position)
+            (size,) = size_at(data, position + 8)
             if size > MAX_FRAME_BYTES:
                 state.damaged_at = base + position
                 break
             after = position + 16 + size
             if after > end:
                 break
-            starts.append(position + 16)
-            captured.append(size)
-            lengths.append(length if length >= size else size)
-            times.append(seconds * 1_000_000_000 + part * unit)
+            headers.append(position)
             position = after
-        batch.links = [link] * len(starts)
-        yield from _frames(data, base, batch, state)
+        if headers:
+            octets, at = np.frombuffer(data, dtype=np.uint8), np.array(headers, dtype=np.int64)
+            words = octets[at[:, None] + np.arange(16)].view(order + "u4").astype(np.int64)
+            seconds, part, captured, length = words.T
+            times = seconds * 1_000_000_000 + part * unit
+            columns = (at + 16, captured, np.maximum(length, captured), times)
+            yield from _frames(data, base, columns, np.full(len(at), link), state)
         base += position
         state.bytes = base
         if state.damaged_at is not None:
@@ -149,7 +151,10 @@ def _read_pcapng(stream: BinaryIO, state: ReadState) -> Iterator[Frames]:
     while chunk := stream.read(BLOCK_BYTES):
         data = rest + chunk
         batch, used = reader.walk(data, base)
-        yield from _frames(data, base, batch, state)
+        if batch.starts:
+            lists = (batch.starts, batch.captured, batch.lengths, batch.times)
+            columns = tuple(np.array(values, dtype=np.int64) for values in lists)
+            yield from _frames(data, base, columns, np.array(batch.links), state)
         base += used
         state.bytes = base
         if state.damaged_at is not None:
@@ -255,23 +260,18 @@ def _plausible(time_ns: Int64s, state: ReadState) -> Int64s:
     return np.where(far[place], int(middle), time_ns[place])
 
 
-def _frames(data: bytes, base: int, batch: _Batch, state: ReadState) -> Iterator[Frames]:
-    """`batch` as arrays, cut where the link type changes."""
-    if not batch.starts:
-        return
+def _frames(
+    data: bytes, base: int, columns: tuple[Int64s, ...], links: NDArray[Any], state: ReadState
+) -> Iterator[Frames]:
+    """Frames from columns (start, captured, length, time), cut where the link type changes."""
     octets = np.frombuffer(data, dtype=np.uint8)
-    links = np.array(batch.links)
-    columns = [
-        np.array(values, dtype=np.int64)
-        for values in (batch.starts, batch.captured, batch.lengths, batch.times)
-    ]
-    columns[3] = _plausible(columns[3], state)
+    low_ns, high_ns = int(columns[3].min()), int(columns[3].max())
+    columns = (*columns[:3], _plausible(columns[3], state))
     numbers = np.arange(state.frames + 1, state.frames + 1 + len(links), dtype=np.int64)
     edges = [0, *(np.flatnonzero(np.diff(links)) + 1).tolist(), len(links)]
     for low, high in pairwise(edges):
         start, captured, length, time_ns = (c[low:high] for c in columns)
         yield Frames(octets, base, int(links[low]), start, captured, length, time_ns, numbers[low:high])
-    low_ns, high_ns = min(batch.times), max(batch.times)
     state.first_ns = min(state.first_ns, low_ns) if state.frames else low_ns
     state.last_ns = max(state.last_ns, high_ns)
     state.frames += len(links)
