@@ -32,9 +32,11 @@ COLUMNS: Final = {name: (field,) for name, field in FRAME_FIELDS.items()} | {
 }
 #: Every field that tshark is asked for.
 FIELDS: Final = tuple(field for fields in COLUMNS.values() for field in fields)
-_SCALARS: Final = {text: pa.scalar(text) for text in "|/#"}
+_SCALARS: Final = {text: pa.scalar(text) for text in "|/#\t"}
 _SHARED: Final = tuple(column for column, fields in COLUMNS.items() if len(fields) > 1)
 ELLIPSIS: Final = "…"
+#: A cell this long has reached the end of its column (COL_MAX_LEN is 2048).
+FULL: Final = 2046
 
 _READ = csv.ReadOptions(column_names=list(COLUMNS), use_threads=False, block_size=1 << 30)
 _CONVERT = csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.string()), strings_can_be_null=False)
@@ -118,9 +120,14 @@ def _without_empty(values: pa.StringArray) -> pa.StringArray:
     return pc.replace_substring(values, ",,", ",")
 
 
+def lengths(values: pa.StringArray) -> NDArray[np.int32]:
+    """The length of each cell in bytes."""
+    return np.diff(_offsets(values))
+
+
 def filled(values: pa.StringArray) -> NDArray[np.bool_]:
     """Which cells hold something."""
-    return np.diff(_offsets(values)) > 0
+    return lengths(values) > 0
 
 
 def joined(parts: Sequence[pa.StringArray], separator: str) -> pa.StringArray:

@@ -34,8 +34,11 @@ MAX_PENDING = 100_000
 MAX_UNREAD = 1000
 #: Frames of one share that the second decoder, some fifty times slower, may get.
 MAX_DEEP = 20_000
+#: Directory listings too long for a column that the second decoder may get: paths are worth that much.
+MAX_LISTINGS = 500
 _EXCHANGE_ID = pa.scalar(str(nfs4.EXCHANGE_ID))
 _MAX_WORDS = 200_000
+_MAX_CHARACTERS = 8 << 20
 
 
 @dataclass(slots=True)
@@ -54,6 +57,7 @@ class DecodeCounts:
     given_up: int = 0
     broken_lines: int = 0
     truncated_messages: int = 0
+    listings: int = 0  # long directory listings among them
     deep: int = 0  # frames that the second decoder read
     undecoded: int = 0  # frames that neither decoder could read
     decoded_bytes: Counter[int] = field(default_factory=Counter)  # by connection * 2 + up
@@ -197,7 +201,9 @@ class Decoder:
         self.counts.truncated_messages += int(cut.sum())
         self._unread(meta, places[cut])
         ambiguous = ambiguous[~cut]
-        clipped = np.setdiff1d(_clipped(values), ambiguous)
+        listings = _long_listings(values)[: max(0, MAX_LISTINGS - self.counts.listings)]
+        self.counts.listings += len(listings)
+        clipped = np.setdiff1d(np.union1d(_clipped(values), listings), ambiguous)
         wanted = np.concatenate([ambiguous, clipped])[: MAX_DEEP - self.counts.deep]
         found: dict[int, list[DeepMessage]] = {}
         if len(wanted) and self.second is not None:
@@ -262,7 +268,7 @@ class Decoder:
             message["ops"][at] = len(part.steps)
             message["call"][at] = int(part.call)
             message["xid"][at] = _column(xids, len(found), part.place)
-            if part.call and part.steps and not part.callback:
+            if part.call and part.steps:
                 message["minor"][at] = _column(minors, len(calls), calls.index(part))
             if part.call:
                 message["plan"][at] = self._plan_code(part)
@@ -341,7 +347,7 @@ class Decoder:
 
     def _prune(self) -> None:
         """Forget words that no waiting call uses, so that a long capture doesn't fill the memory."""
-        if len(self.words.words) < _MAX_WORDS:
+        if len(self.words.words) < _MAX_WORDS and self.words.size < _MAX_CHARACTERS:
             return
         fresh = Vocabulary()
         used = {
@@ -392,6 +398,13 @@ def _add(times: dict[int, list[int]], number: int, at: int) -> None:
     found = times.setdefault(number, [])
     if len(found) < MAX_UNREAD:
         found.append(at)
+
+
+def _long_listings(values: dict[str, pa.StringArray]) -> Int64s:
+    """Rows with more directory entries than a column holds."""
+    full = col.lengths(values["entries"]) >= col.FULL
+    full |= (col.lengths(values["handles"]) >= col.FULL) & col.filled(values["entries"])
+    return np.flatnonzero(full)
 
 
 def _column(values: pa.StringArray, total: int, place: int) -> Int64s:

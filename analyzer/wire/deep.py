@@ -91,7 +91,7 @@ def summary(deep: DeepMessage) -> str:
 
 
 NFS_PROGRAM: Final = "100003"
-_QUIET: Final = frozenset({"session", "seq", "slot", "target", "stateid_seq", "data", "handle"})
+_QUIET: Final = frozenset({"entries", "session", "seq", "slot", "target", "stateid_seq", "data", "handle"})
 
 
 def _shown(name: str, values: list[str]) -> list[str]:
@@ -155,7 +155,9 @@ def _message(place: int, outer: dict[str, Any], inner: dict[str, Any]) -> DeepMe
         codes = [int(c, 0) for c in cells.get("status", [])]
         code = -1 if call or not codes else codes[0]
         allowed = nfs4.expected(number, call, callback, code)
-        kept = {n: _cleaned(n, v) for n, v in cells.items() if n in allowed or n == "hash"}
+        listing = {"handle", "entries"} if number == nfs4.READDIR and not call and not callback else set()
+        keep = allowed | listing | {"hash"}
+        kept = {n: _cleaned(n, v) for n, v in cells.items() if n in keep}
         parts = tuple(
             part for name, found in kept.items() if name in allowed for part in _parts(name, len(found))
         )
@@ -217,7 +219,7 @@ def _collect(tree: dict[str, Any], cells: dict[str, list[str]]) -> None:
 
 
 def _cleaned(name: str, values: list[str]) -> list[str]:
-    if name == "name":
+    if name in ("name", "entries"):
         return values
     plain = [value.replace(":", "") for value in values]
     if name == "handle":
@@ -246,6 +248,9 @@ def fill_deep(side: Side, row: int, deep: DeepMessage, words: Vocabulary) -> Non
             side.put("status", at, step.status)
             if step.results:
                 side.put("results", at, words.code(",".join(map(str, step.results))))
+            if step.number == nfs4.READDIR and not message.callback and "entries" in cells:
+                told = [",".join(cells["entries"]), ",".join([*cells.get("handle", []), *cells["hash"]])]
+                side.put("entries", at, words.code("\t".join(told)))
         for part, name in targets(step, message.call, message.callback):
             cell = cells[part.name][part.first]
             if part.name == "handle":

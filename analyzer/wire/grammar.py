@@ -239,9 +239,13 @@ def _reply(cursor: _Cursor, number: int, callback: bool, status: int, alone: boo
         spec = nfs4.REPLY_FIELDS.get(number, ()) if code == nfs4.OK else ()
     if number == nfs4.GETFH and cursor.readdir and not callback:
         raise Ambiguous("file handles of directory entries before GETFH")
-    cursor.readdir |= number == nfs4.READDIR and not callback
+    extra = 0
+    if number == nfs4.READDIR and not callback:
+        cursor.readdir = True
+        # each entry may hold the attribute rdattr_error, a status too (RFC 8881 section 5.8.1.12)
+        extra = max(0, len(cursor.shape.status) - 1 - len(cursor.shape.ops)) if alone else 0
     step = _step(cursor, number, spec)
-    return Step(number, step.parts, code), status + 1
+    return Step(number, step.parts, code), status + 1 + extra
 
 
 def _step(cursor: _Cursor, number: int, spec: tuple[tuple[str, int], ...]) -> Step:

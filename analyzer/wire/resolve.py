@@ -98,12 +98,30 @@ class Resolver:
             )
             for server, p, r, n in combos:
                 self._bind(endpoint.words[server], parent.word(p), relative.word(r), new.word(n))
+        self._listings(columns, endpoint)
         self._renames(columns, endpoint, op)
         objects = self._opened(columns["object"], handle, endpoint, parent, relative, op)
         of_object = Codes(objects)
         combos, inverse = combinations(endpoint.codes, of_object.codes)
         paths = [self._path(endpoint.words[e], of_object.word(o)) for e, o in combos]
         return {"object": objects, "path": text_column(paths, inverse)}
+
+    def _listings(self, columns: dict[str, pa.Array], endpoint: Endpoints) -> None:
+        """What READDIR told: the handles of a directory's entries."""
+        entries = Codes(columns["entries"])
+        rows = np.flatnonzero(entries.codes >= 0)
+        if not len(rows):
+            return
+        folder = Codes(columns["object"])
+        for row in rows.tolist():
+            text, _, told = entries.word(int(entries.codes[row])).partition("\t")
+            names, handles = text.split(","), told.split(",")
+            # a name with a comma, entries without handles, or more than a column holds: not told apart
+            if len(handles) != 2 * len(names):
+                continue
+            where, parent = endpoint.words[int(endpoint.codes[row])], folder.word(int(folder.codes[row]))
+            for name, handle, hashed in zip(names, handles, handles[len(names) :], strict=False):
+                self._bind(where, parent, name, f"{handle}/{hashed}")
 
     def _path(self, endpoint: str, handle: str | None) -> str | None:
         if handle is None:

@@ -27,6 +27,7 @@ WIRE_SCHEMA: Final = pa.schema(
         pa.field("wire", pa.int64()),  # connection * 2 + direction of the call
         pa.field("parent", TEXT),
         pa.field("relative", TEXT),
+        pa.field("entries", TEXT),  # READDIR: names, tab, handles, see `GroupValues.listing`
     ]
 )
 ROOT_HANDLE: Final = "root"
@@ -150,6 +151,7 @@ class _Rows:
             "new_object": text(handles.found),
             "parent": text(handles.parent),
             "relative": text(handles.relative),
+            "entries": text(self.got("entries")),
             "results": _named(self.got("results"), self._results),
             "tag": pa.nulls(len(op), TEXT),
         }

@@ -20,6 +20,7 @@ class Vocabulary:
     def __init__(self) -> None:
         self.words: list[str] = []
         self.codes: dict[str, int] = {}
+        self.size = 0  # characters in all words
 
     def code(self, word: str) -> int:
         """The number of one word."""
@@ -27,6 +28,7 @@ class Vocabulary:
         if known is None:
             known = self.codes[word] = len(self.words)
             self.words.append(word)
+            self.size += len(word)
         return known
 
     def encode(self, values: pa.StringArray) -> Int64s:

@@ -18,7 +18,7 @@ VALUES: Final = tuple(n for n in nfs4.COLUMNS if n not in {"ops", "callbacks", "
 #: Columns of a `Side` that hold words of the vocabulary.
 TEXT: Final = frozenset({
     "fh", "stateid", "session", "owner", "clientid", "identity", "name", "new_name", "value",
-    "new_stateid", "delegation_stateid", "holder_clientid", "holder_owner", "results",
+    "new_stateid", "delegation_stateid", "holder_clientid", "holder_owner", "entries", "results",
 })  # fmt: skip
 #: Added to the number of a callback operation, so that both fit in one column.
 CALLBACK: Final = 1_000_000
@@ -147,6 +147,10 @@ class GroupValues:
             return col.joined((values, hashes), "/")
         return values
 
+    def listing(self) -> pa.StringArray:
+        """The names of a directory's entries, a tab, and all handles and hashes of the frame."""
+        return col.joined((self.cells["entries"], self.cells["handles"]), "\t")
+
     def number(self, name: str, index: int) -> Int64s:
         """The `index`-th value of an integer field's column in each frame."""
         values = col.whole_numbers(self._cells(name, index))
@@ -166,6 +170,8 @@ def fill(side: Side, message: Message, first: Int64s, group: GroupValues, words:
             if step.results:
                 text = ",".join(map(str, step.results))
                 side.put("results", rows, words.code(text))
+            if step.number == nfs4.READDIR and step.status == nfs4.OK and not message.callback:
+                side.put("entries", rows, words.encode(group.listing()))
         for part, name in targets(step, message.call, message.callback):
             put(side, rows, part, name, group, words)
 

@@ -387,6 +387,33 @@ def small_files(part: Part) -> None:
             part.close(fd)
 
 
+#: Folders and how many shards each gets; the second is longer than a column of the bulk decoder.
+FOLDERS = {"epoch": 12, "epoch/part": 60}
+
+
+def listing(part: Part) -> None:
+    """A makes shards in two folders; B lists them with their attributes and reads some by handle."""
+    if part.who == "clienta":
+        for folder, count in FOLDERS.items():
+            part.call("mkdir", lambda f=folder: os.mkdir(part.mount / f), path=folder)
+            for number in range(count):
+                fd = part.open(f"{folder}/shard-{number:02d}.bin")
+                part.write(fd, bytes([number]) * 100, 0)
+                part.close(fd)
+    part.gate("made", *ALL)
+    if part.who == "clientb":
+        for folder in FOLDERS:
+            names = part.call("readdir", lambda f=folder: sorted(os.listdir(part.mount / f)), path=folder)
+            for name in names:
+                path = f"{folder}/{name}"
+                part.call("stat", lambda p=path: os.stat(part.mount / p).st_size, path=path)
+        for folder, count in FOLDERS.items():
+            for number in range(0, count, 12):
+                fd = part.open(f"{folder}/shard-{number:02d}.bin", os.O_RDONLY)
+                part.read(fd, 100, 0)
+                part.close(fd)
+
+
 def unstable(part: Part) -> None:
     """A writes 256 KiB past its cache in many WRITEs; the server restarts before their COMMIT."""
     fd = part.open(f"checkpoint-{part.who}.bin", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
@@ -416,6 +443,7 @@ SCENARIOS: dict[str, tuple[Callable[[Part], None], dict[str, tuple[str, ...]]]] 
     ),
     "kernel-append": (append, {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}),
     "kernel-small-files": (small_files, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-readdir": (listing, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-unstable-restart": (unstable, {"clienta": ("p1",), "clientb": ("p1",)}),
 }
 

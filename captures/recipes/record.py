@@ -215,6 +215,7 @@ SCENARIOS: dict[str, tuple[str, str, Callable[[Lab], None]]] = {
     "kernel-fsync-storm": ("4.1", "", nothing),
     "kernel-append": ("4.1", "", nothing),
     "kernel-small-files": ("4.1", "", nothing),
+    "kernel-readdir": ("4.1", "", nothing),
     "kernel-unstable-restart": ("4.1", ",wsize=4096", restart_when_told),
     "kernel-nfs40": ("4.0", "", nothing),
 }

@@ -51,6 +51,7 @@ FIELDS: Final = {
     "name": "nfs.pathname.component",
     "identity": "nfs.nfs_client_id4.id",
     "data": "nfs.data",
+    "entries": "nfs.entry_name",
     "max_slots": "nfs.maxreqs4",
     "one_fs": "nfs.reclaim_one_fs4",
     "lease": "nfs.fattr4.lease_time",
@@ -83,8 +84,9 @@ COLUMN_OF: Final = {name: column for column, fields in COLUMNS.items() for name 
 FLOATING: Final = frozenset({"lease", "size", "max_read", "max_write"})
 #: Fields that decide what follows them; part of a frame's shape.
 SHAPING: Final = ("claim", "create_mode", "new_owner", "delegation")
-#: Columns whose values are not counted: attributes, and bytes that may be a WRITE's.
-UNCOUNTED: Final = frozenset({"lease", "size", "sizes", "data"})
+#: Columns whose values are not counted: attributes, names of directory entries, bytes that may be a
+#: WRITE's.
+UNCOUNTED: Final = frozenset({"lease", "size", "sizes", "data", "entries"})
 
 OPEN, LOCK, LOCKT, LOCKU, CLOSE, COMMIT, CREATE = 18, 12, 13, 14, 4, 5, 6
 LOOKUP, LOOKUPP, GETFH, PUTFH, PUTROOTFH, PUTPUBFH = 15, 16, 10, 22, 24, 23
