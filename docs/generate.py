@@ -13,11 +13,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from analyzer import cli, pipeline
+import typer
+from typer.core import TyperGroup
+
+from analyzer import cli
 from analyzer.core.rule import Rule
+from analyzer.pipeline.rules import all_rules
 from analyzer.report import rule_pages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,11 +44,19 @@ def with_help(text: str) -> str:
     return _HELP.sub(lambda m: f"{m['open']}```text\n{help_of(m['command'])}```\n{m['close']}", text)
 
 
+def command_names(command: object, before: str = "") -> Iterator[str]:
+    """`capture`, `lab up` ...: every command, those of groups too."""
+    if not isinstance(command, TyperGroup):
+        yield before.strip()
+        return
+    for name, inner in command.commands.items():
+        yield from command_names(inner, f"{before} {name}")
+
+
 def command_page() -> str:
     """What `docs/commands.md` should hold."""
-    names = sorted(c.name or c.callback.__name__ for c in cli.app.registered_commands if c.callback)
     parts = ["# Commands", "Made by `make docs` from the commands themselves."]
-    for name in names:
+    for name in sorted(command_names(typer.main.get_command(cli.app))):
         parts += [f"## storage-analyzer {name}", f"```text\n{help_of(name)}```"]
     return "\n\n".join(parts) + "\n"
 
@@ -52,7 +64,7 @@ def command_page() -> str:
 def files() -> dict[Path, str]:
     """Everything that is made from the code: text by path."""
     readme = with_help(README.read_text("utf-8"))
-    return {**rule_files(pipeline.all_rules()), COMMANDS: command_page(), README: readme}
+    return {**rule_files(all_rules()), COMMANDS: command_page(), README: readme}
 
 
 def help_of(command: str) -> str:

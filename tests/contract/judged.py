@@ -15,7 +15,8 @@ from analyzer.core.coverage import Coverage, Loss
 from analyzer.core.finding import ExitCode, Finding, Severity
 from analyzer.core.rule import Fold, Outcome, discover, folds_for, judge, run_folds
 from analyzer.core.table import Tables
-from analyzer.pipeline import all_rules, exit_code
+from analyzer.pipeline.output import exit_code
+from analyzer.pipeline.rules import all_rules
 from analyzer.wire.capture import Capture, CaptureOptions
 from tests.captures_tools import Packet, write_pcap
 

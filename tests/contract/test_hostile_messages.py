@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.core.finding import Verdict
-from analyzer.pipeline import CaptureJob, analyse_capture
+from analyzer.pipeline.capture import CaptureJob, analyse_capture
 from analyzer.report.format import formats
 from tests import captures_tools as tools
 from tests.contract.judged import Judged, judged_twin

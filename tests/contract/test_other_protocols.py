@@ -13,7 +13,7 @@ import pytest
 
 from analyzer.core.errors import NothingToCheckError
 from analyzer.core.finding import ExitCode
-from analyzer.pipeline import CaptureJob, analyse_capture
+from analyzer.pipeline.capture import CaptureJob, analyse_capture
 from tests import captures_tools as tools
 from tests import crafting
 from tests.captures_tools import Packet

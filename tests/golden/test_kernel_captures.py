@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.pipeline import CaptureJob, analyse_capture
+from analyzer.pipeline.capture import CaptureJob, analyse_capture
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 MS, SECOND = 1_000_000, 1_000_000_000

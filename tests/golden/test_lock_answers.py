@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.pipeline import CaptureJob, analyse_capture
+from analyzer.pipeline.capture import CaptureJob, analyse_capture
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SECOND = 1_000_000_000

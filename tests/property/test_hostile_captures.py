@@ -30,7 +30,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from analyzer.core.errors import AnalyzerError, InputError
-from analyzer.pipeline import CaptureJob, analyse_capture
+from analyzer.pipeline.capture import CaptureJob, analyse_capture
 from analyzer.report.format import formats
 from analyzer.wire import capture as wire_capture
 from analyzer.wire.capture import CaptureOptions

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from analyzer import __version__, cli, pipeline
+from analyzer import __version__, cli
 from analyzer.core.errors import AnalyzerError, InputError, NothingToCheckError
+from analyzer.pipeline import rules as pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = pipeline.all_rules()
@@ -87,13 +88,13 @@ def test_a_defect_still_raises(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("command", "stub"),
     [
-        ("rules", "pipeline.list_rules = lambda **_: input() * 999"),
-        ("filter", "pipeline.render = lambda _, console: console.print(input() * 999)"),
+        ("rules", "rules.list_rules = lambda **_: input() * 999"),
+        ("filter", "filters.render = lambda _, console: console.print(input() * 999)"),
     ],
 )
 def test_a_reader_that_goes_away_is_no_error(command: str, stub: str) -> None:
     # the command waits for a line of input, so that the reader is surely gone when it prints
-    script = f"from analyzer import cli, pipeline; {stub}; cli.main()"
+    script = f"from analyzer import cli; from analyzer.pipeline import filters, rules; {stub}; cli.main()"
     with subprocess.Popen(
         [sys.executable, "-c", script, command],
         cwd=ROOT,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from analyzer import pipeline
 from analyzer.core.errors import InputError
 from analyzer.core.finding import Blame, Confidence, Severity
 from analyzer.core.rule import Rule
+from analyzer.pipeline import rules as pipeline
 from analyzer.report import rule_pages
 
 

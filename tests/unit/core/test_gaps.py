@@ -8,7 +8,7 @@ import pytest
 
 from analyzer.core.coverage import Coverage, Gap, Gaps
 from analyzer.core.finding import ExitCode, Severity, Verdict
-from analyzer.pipeline import exit_code
+from analyzer.pipeline.output import exit_code
 from tests.unit.core.test_engine import hit, rule, run
 
 GAPS = Gaps([Gap(10, 20, ("a",)), Gap(18, 30, ("a", "b")), Gap(50, 60)])
