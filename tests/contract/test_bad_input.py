@@ -166,6 +166,10 @@ def test_times_and_clients_that_leave_nothing(tmp_path: Path) -> None:
     assert code == USAGE and "no such client. Seen: 127.0.0.1" in said
     code, said = capture(GANESHA, "--until", "noon")
     assert code == USAGE and "'noon' is no time" in said
+    code, said = capture(GANESHA, "--until", "1")  # 1970
+    assert code == NOTHING and "no frame is in the chosen time" in said
+    code, said = capture(GANESHA, "--since", "+9", "--until", "+8")
+    assert code == USAGE and "--until lies before --since" in said
 
 
 def test_a_later_beginning_is_a_beginning_in_the_middle() -> None:

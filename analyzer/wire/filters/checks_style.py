@@ -82,6 +82,22 @@ def ports(reading: Reading) -> Iterator[Fault]:
             )
 
 
+def lock_manager(reading: Reading) -> Iterator[Fault]:
+    """NLM is NFSv3's lock protocol: a message is either NLM or NFS, and NFSv4 has no NLM."""
+    for alternative in reading.alternatives:
+        both = [c for c in alternative if c.positive and family(c.field) == "nlm"]
+        if both and any(family(c.field) == "nfs" and c.positive for c in alternative):
+            message = (
+                "NLM is the lock protocol beside NFSv3, a program of its own: a message has nlm fields or nfs "
+                "fields, so both match by chance only, where a frame carries two messages. NFSv4 locks are "
+                "nfs.opcode 12 to 14; for NFSv3 ask for nlm alone."
+            )
+            yield Fault(
+                "nlm-and-nfs", Level.ERROR, both[0].test.span, message, "RFC 1813 appendix II; RFC 8881"
+            )
+            return
+
+
 def ceph(reading: Reading) -> Iterator[Fault]:
     """Ceph traffic has no NFS fields."""
     for alternative in reading.alternatives:
@@ -152,6 +168,7 @@ CHECKS = (
     old_operator,
     ports,
     ceph,
+    lock_manager,
     stateid_hash,
     negative_number,
     contradicting_message_type,

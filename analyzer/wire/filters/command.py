@@ -15,8 +15,10 @@ from analyzer.wire.filters.syntax import Span
 
 Compiler = Callable[[str], Compiled]
 
-#: Rules whose text is no filter at all: nothing to compile.
+#: A text that is no filter at all: nothing to compile.
 _UNUSABLE: Final = "unusable"
+#: A text that can't be read to its end; often a filter with a slip, which is then corrected.
+_SYNTAX: Final = "syntax"
 
 #: Rule → questions of the catalogue that a person with this fault probably asks.
 _RELATED: Final = {
@@ -47,7 +49,8 @@ class FilterReport:
         """0 the filter is right (or none was given), 1 faults were found, 2 it is no filter at all."""
         if self.lint is None:
             return ExitCode.CLEAN
-        if any(fault.rule == _UNUSABLE for fault in self.lint.faults):
+        rules = {fault.rule for fault in self.lint.faults}
+        if _UNUSABLE in rules or (_SYNTAX in rules and not self.lint.corrected):
             return ExitCode.USAGE
         return ExitCode.FINDINGS if self.lint.wrong else ExitCode.CLEAN
 

@@ -49,6 +49,13 @@ def test_a_right_filter_exits_0() -> None:
     assert "The filter is right." in printed(report)
 
 
+def test_words_that_are_no_filter_exit_2_and_a_slip_that_can_be_mended_exits_1() -> None:
+    words = filter_command("hello world", accepting)
+    assert words.exit_code == 2 and words.lint is not None and not words.lint.corrected
+    slip = filter_command("nfs.opcode = 12", accepting)
+    assert slip.exit_code == 1 and slip.lint is not None and slip.lint.corrected == "nfs.opcode == 12"
+
+
 def test_a_wrong_filter_exits_1_and_shows_carets_and_the_correction_whole() -> None:
     report = filter_command(ARTICLE, accepting)
     text = printed(report)
