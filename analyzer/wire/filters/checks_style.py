@@ -88,7 +88,7 @@ def lock_manager(reading: Reading) -> Iterator[Fault]:
         both = [c for c in alternative if c.positive and family(c.field) == "nlm"]
         if both and any(family(c.field) == "nfs" and c.positive for c in alternative):
             message = (
-                "NLM is the lock protocol beside NFSv3, a program of its own: a message has nlm fields or nfs "
+                "NLM is the lock protocol beside NFSv3, a program of its own: a message has nlm or nfs "
                 "fields, so both match by chance only, where a frame carries two messages. NFSv4 locks are "
                 "nfs.opcode 12 to 14; for NFSv3 ask for nlm alone."
             )
