@@ -28,6 +28,8 @@ from analyzer.core.rule import Fold
 from analyzer.core.table import Tables
 
 _SHORTEST_NS = 1_000_000_000  # no lease is shorter
+#: A client that said one of these may be silent for as long as it likes: it has nothing to renew.
+_GOODBYES = frozenset({"DESTROY_CLIENTID", "DESTROY_SESSION"})
 _KEPT = 4  # longest silences kept per client
 
 
@@ -86,7 +88,7 @@ class _Silences:
 
     def feed(self, batch: pa.RecordBatch) -> None:
         self._last_ns = max(self._last_ns, int(ends_or_starts(batch).max()))
-        destroys = is_in(batch.column("op"), frozenset({"DESTROY_CLIENTID"}))
+        destroys = is_in(batch.column("op"), _GOODBYES)
         # all operations of a COMPOUND share its times, so one of them is enough
         chosen = (integers(batch.column("position")) == 0) | destroys
         chosen &= present(batch.column("client")) & ~booleans(batch.column("callback"))
@@ -131,7 +133,7 @@ class _Silences:
         new_client = np.empty(len(codes), dtype=bool)
         new_client[0], new_client[1:] = True, codes[1:] != codes[:-1]
         quiet_since[new_client] = earlier[new_client]
-        destroys = is_in(batch.column("op"), frozenset({"DESTROY_CLIENTID"}))[order]
+        destroys = is_in(batch.column("op"), _GOODBYES)[order]
         at_call, at_return = batch.column("at_call"), batch.column("at_return")
         for row in np.flatnonzero(starts - quiet_since >= _SHORTEST_NS).tolist():
             state = self._clients[groups[codes[row]]]
@@ -146,18 +148,19 @@ class _Silences:
         self, batch: pa.RecordBatch, codes: Ints, groups: list[tuple[str, str]], ends: Ints
     ) -> None:
         """Carry the last operation of each client over to the next batch."""
-        final = greatest(codes, np.arange(len(codes)), len(groups)).tolist()
+        by_end = np.argsort(ends, kind="stable")  # a call that was never answered comes after all others
+        final = by_end[greatest(codes[by_end], np.arange(len(codes)), len(groups))].tolist()
         has_session = np.zeros(len(groups), dtype=bool)
         has_session[codes[~is_in(batch.column("protocol"), frozenset({"nfs4.0"}))]] = True
         at_return, status = batch.column("at_return"), batch.column("status_code")
         for code, key in enumerate(groups):
             state, row = self._clients[key], final[code]
-            state.last_ns = max(state.last_ns, int(ends[row]))
-            state.last_ref = at_return[row].as_py() or state.last_ref
             state.sessions = state.sessions or bool(has_session[code])
-            state.destroyed = (
-                batch.column("op")[row].as_py() == "DESTROY_CLIENTID" and status[row].as_py() == 0
-            )
+            if int(ends[row]) < state.last_ns:
+                continue
+            state.last_ns = int(ends[row])
+            state.last_ref = at_return[row].as_py() or state.last_ref
+            state.destroyed = batch.column("op")[row].as_py() in _GOODBYES and not status[row].as_py()
 
     def finish(self) -> None:
         for (endpoint, client), state in self._clients.items():

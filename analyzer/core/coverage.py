@@ -17,7 +17,7 @@ class Loss(enum.StrEnum):
     MID_START = "begins mid-connection"
     MID_END = "ends mid-call"
     ONE_WAY = "one direction missing"
-    UNDECODED = "undecoded frames"
+    UNDECODED = "undecoded messages"
     UNMATCHED = "replies without a call"
     CAPPED = "capped"
     FILTERED = "filtered"
@@ -51,10 +51,12 @@ class Gap:
 class Coverage:
     """What was seen. `seen` maps a plural noun ("frames", "operations", "clients") to a count.
 
-    `severe` is True where so much is missing that rules which follow state over time can't be judged
-    (more than 1 % of segments, bytes or messages): the engine then gives them the verdict *unknown*. A
-    lesser loss lowers confidence by one step (`degraded`), and a hit that leans on having seen a client
-    all the time is withheld where one of the `gaps` falls into that time.
+    Any loss lowers confidence by one step (`degraded`), and a hit that leans on having seen a client all
+    the time is withheld where one of the `gaps` falls into that time. `severe` is True where so much is
+    missing (more than 1 % of segments, bytes or messages) that finding nothing means nothing: the engine
+    then says *unknown* instead of *upheld*. `blind` is True where it is too much for following state over
+    time at all, or where it can't be said when the missing messages passed: rules that need that are not
+    run. `blind` implies `severe`.
     """
 
     seen: Mapping[str, int] = field(default_factory=dict)
@@ -63,6 +65,7 @@ class Coverage:
     last_ns: int | None = None
     notes: tuple[Note, ...] = ()
     severe: bool = False
+    blind: bool = False
     gaps: tuple[Gap, ...] = ()
 
     @property

@@ -187,10 +187,10 @@ def judge(
     for rule in rules:
         own = {**rule.options, **(options or {}).get(rule.id, {})}
         judgement, hits = _judge_one(rule, Case(tables, coverage, own), kinds)
-        doubtful = [hit for hit in hits if _may_be_refuted(rule, hit, gaps, coverage.severe)]
+        doubtful = [hit for hit in hits if _may_be_refuted(rule, hit, gaps, coverage.blind)]
         if doubtful:
             judgement = _with_doubt(judgement, doubtful)
-            hits = [hit for hit in hits if not _may_be_refuted(rule, hit, gaps, coverage.severe)]
+            hits = [hit for hit in hits if not _may_be_refuted(rule, hit, gaps, coverage.blind)]
             withheld.extend(_finding(rule, hit, coverage) for hit in doubtful)
         judgements.append(judgement)
         findings.extend(_finding(rule, hit, coverage) for hit in hits)
@@ -200,11 +200,11 @@ def judge(
     return Outcome(tuple(findings), tuple(judgements), tuple(withheld))
 
 
-def _may_be_refuted(rule: Rule, hit: Hit, gaps: Gaps, severe: bool) -> bool:
+def _may_be_refuted(rule: Rule, hit: Hit, gaps: Gaps, blind: bool) -> bool:
     """Whether frames that could tell otherwise were lost while the hit built up."""
     if hit.leans_on is None:
         return rule.follows_state and gaps.within(hit.when, None) is not None
-    return bool(hit.leans_on) and (severe or gaps.within(hit.when, hit.leans_on) is not None)
+    return bool(hit.leans_on) and (blind or gaps.within(hit.when, hit.leans_on) is not None)
 
 
 def _with_doubt(judgement: Judgement, doubtful: Sequence[Hit]) -> Judgement:
@@ -225,7 +225,7 @@ def _judge_one(rule: Rule, case: Case, kinds: Mapping[str, int]) -> tuple[Judgem
             reason += ", and too much of the traffic is missing to say that there was none"
             return Judgement(rule.id, Verdict.UNKNOWN, reason=reason), []
         return Judgement(rule.id, Verdict.NOT_EXERCISED, reason=reason), []
-    if rule.follows_state and case.coverage.severe:
+    if rule.follows_state and case.coverage.blind:
         reason = "too much of the traffic is missing to follow state over time"
         return Judgement(rule.id, Verdict.UNKNOWN, reason=reason), []
     try:

@@ -39,6 +39,7 @@ def render(view: ReportView) -> bytes:
             "first_ns": coverage.first_ns,
             "last_ns": coverage.last_ns,
             "severe": coverage.severe,
+            "blind": coverage.blind,
             "degraded": coverage.degraded,
             "notes": _rows(coverage.notes),
         },

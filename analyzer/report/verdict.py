@@ -138,11 +138,11 @@ def incomplete(coverage: Coverage) -> list[str]:
     """One sentence if answers are incomplete: what was lost and what that does to the answers."""
     if not coverage.degraded:
         return []
-    effect = (
-        "so much is missing that nothing which follows state over time is judged"
-        if coverage.severe
-        else "confidence is lowered"
-    )
+    effect = "confidence is lowered"
+    if coverage.blind:
+        effect = "so much is missing that nothing which follows state over time is judged"
+    elif coverage.severe:
+        effect += ", and what is not found may have been missed"
     lost = losses(coverage)
     return [f"Answers are incomplete{f' ({lost})' if lost else ''}: {effect}."]
 

@@ -16,8 +16,10 @@ from analyzer.wire.packets import ReadState
 from analyzer.wire.shard import ShardResult
 from analyzer.wire.survey import MOUNT, NFS, NLM, NSM, PORTMAP, Survey
 
-#: More segments, bytes or messages missing than this make state over time unknowable.
+#: More segments, bytes or messages missing than this: finding nothing means nothing.
 SEVERE_SHARE: Final = 0.01
+#: More than this missing: state over time can't be followed, even between the gaps.
+BLIND_SHARE: Final = 0.1
 #: So long between the end of one file and the beginning of the next is no ring buffer any more.
 FILES_APART_NS: Final = 600 * 10**9
 SNAPLEN_ADVICE: Final = "Capture whole packets (dumpcap -s 0), or at least 512 bytes for lock analysis."
@@ -62,13 +64,15 @@ def coverage(totals: CaptureTotals) -> Coverage:
     if totals.filtered:
         notes.append(Note(totals.filtered, Loss.FILTERED))
     survey = totals.survey
+    share = _share(totals, lost)
     return Coverage(
         seen=_seen(totals, lost),
         inputs=tuple(f.name for f in totals.files),
         first_ns=survey.first_ns,
         last_ns=survey.last_ns,
         notes=tuple(notes),
-        severe=_severe(totals, lost),
+        severe=share > SEVERE_SHARE,
+        blind=share > BLIND_SHARE or (share > SEVERE_SHARE and not _when_known(totals, lost)),
         gaps=gaps(lost, totals.clients_on, survey.first_ns or 0, survey.last_ns or 0),
     )
 
@@ -238,7 +242,7 @@ def _decode_notes(totals: CaptureTotals, lost: Losses) -> list[Note]:
         text = f"{' and '.join(what)} on RPC connections were not decoded as RPC"
         if lost.begun:
             text += " (a reply whose call came before the capture can't be)"
-        notes.append(Note(text, Loss.UNDECODED, missing, "Include the beginning of the connections."))
+        notes.append(Note(text, Loss.UNDECODED, unread, "Include the beginning of the connections."))
     undecoded = sum(r.counts.undecoded for r in results)
     if undecoded:
         text = f"{undecoded:,} frames hold a COMPOUND that neither decoder could read"
@@ -334,8 +338,15 @@ def _rpc_programs(programs: Counter[tuple[int, int, int]]) -> list[Note]:
     return notes
 
 
-def _severe(totals: CaptureTotals, lost: Losses) -> bool:
+def _share(totals: CaptureTotals, lost: Losses) -> float:
+    """How much of the input is missing, 0 to 1."""
     if any(r.failure for r in totals.results) or (totals.survey.too_short and not totals.chosen):
-        return True
+        return 1.0
     unmatched = sum(sum(r.counts.unmatched.values()) for r in totals.results)
-    return max(lost.share, unmatched / max(1, lost.messages)) > SEVERE_SHARE
+    return max(lost.share, unmatched / max(1, lost.messages))
+
+
+def _when_known(totals: CaptureTotals, lost: Losses) -> bool:
+    """Whether the times of all that is missing are known, so that what lies between can be judged."""
+    truncated = any(totals.survey.connections[n].truncated for n in totals.chosen)
+    return not truncated and not lost.one_way and set(lost.unread) <= set(lost.unread_at)

@@ -103,16 +103,21 @@ def losses(
             n: times
             for result in results
             for n, times in result.counts.waiting_at.items()
-            if n in begun and _undecoded(directions, result.counts.decoded_bytes, n)
+            if (n in begun or _torn(directions, n))
+            and _undecoded(directions, result.counts.decoded_bytes, n)
         },
         one_way=frozenset(which >> 1 for which, state in directions.items() if _unseen(state)),
         begun=begun,
     )
 
 
+def _torn(directions: Mapping[int, Direction], number: int) -> bool:
+    return any(s.gaps() for n in (number * 2, number * 2 + 1) if (s := directions.get(n)) is not None)
+
+
 def _undecoded(directions: Mapping[int, Direction], decoded: Mapping[int, int], number: int) -> bool:
     """Whether octets of a connection are there and were not understood. A reply whose call came before
-    the capture hides those that share its segment."""
+    the capture, or was lost, hides those that share its segment."""
     return any(
         state.payload - state.missing() > decoded.get(which, 0)
         for which in (number * 2, number * 2 + 1)

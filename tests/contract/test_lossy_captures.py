@@ -34,14 +34,19 @@ def packets(capture: Path) -> list[Packet]:
 
 def invented(found: Judged, base: Judged) -> list[Finding]:
     """Findings that the whole capture doesn't have. Where a rule stands on the frames that it cites, the
-    same frames may be told of another subject (fewer of them, or a client whose name was lost)."""
+    same frames may be told of another subject; so may an incident where the client's name was lost."""
     known = {(f.rule, f.subject.kind, f.subject.name) for f in base.outcome.findings}
-    rules = {f.rule for f in base.outcome.findings}
+    times: dict[str, list[tuple[int, int]]] = {}
+    for f in base.outcome.findings:
+        times.setdefault(f.rule, []).append(f.when or (0, 1 << 63))
     return [
         f
         for f in found.outcome.findings
         if (f.rule, f.subject.kind, f.subject.name) not in known
-        and (RULES[f.rule].follows_state or f.rule not in rules)
+        and not (not RULES[f.rule].follows_state and f.rule in times)
+        and not any(
+            f.when and f.when[0] <= last and f.when[1] >= first for first, last in times.get(f.rule, ())
+        )
     ]
 
 
@@ -111,6 +116,20 @@ def test_lost_segments(capture: Path, percent: float, tmp_path: Path) -> None:
     assert_honest(found, base)
     if percent == 5:
         assert found.coverage.severe and Loss.GAP in found.losses
+
+
+def test_what_lies_between_the_gaps_is_still_judged(tmp_path: Path) -> None:
+    """2 % of the frames are lost, none of them during the 7 s in which B waits for A's lock."""
+    data = packets(GANESHA)
+    waited = range(30, 50)
+    rest = random.Random(4).sample([at for at in _with_payload(GANESHA) if at not in waited], 10)
+    kept = [packet for at, packet in enumerate(data) if at not in set(rest)]
+    found = judged_twin(tmp_path, kept)
+    assert found.coverage.severe and not found.coverage.blind
+    (wait,) = found.findings("lock-long-wait")
+    (base,) = whole(GANESHA).findings("lock-long-wait")
+    assert wait.title == base.title and wait.confidence < base.confidence
+    assert_honest(found, whole(GANESHA))
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,15 @@ RULE = Rule(
         2 A session - op=DESTROY_CLIENTID
         60 A session - op=EXCHANGE_ID
         """,
+        # unmounted; its last farewell was not captured
+        "1 A getattr f lease_seconds=10\n2 A session - op=DESTROY_SESSION\n40 B session -",
+        # unmounted; an earlier call was never answered
+        """
+        1 A getattr f lease_seconds=10
+        2.. A session - op=CREATE_SESSION
+        3 A session - op=DESTROY_CLIENTID
+        40 B session -
+        """,
         # its client id is unknown after a restart, it goes on as B
         """
         1 A getattr f lease_seconds=10

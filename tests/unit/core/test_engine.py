@@ -30,7 +30,7 @@ from analyzer.core.rule import (
 from analyzer.core.table import Tables
 
 COMPLETE = Coverage()
-SEVERE = Coverage(severe=True)
+SEVERE = Coverage(severe=True, blind=True)
 
 
 @dataclass(frozen=True, slots=True)

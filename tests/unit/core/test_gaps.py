@@ -87,9 +87,17 @@ def test_a_hit_before_the_gap_stands() -> None:
 
 
 def test_on_an_input_that_lost_much_nothing_leans_on_anybody() -> None:
-    severe = Coverage(severe=True)
-    assert not run(rule(hit(leans_on=("a",)), follows_state=False), coverage=severe).findings
-    assert run(rule(hit(leans_on=()), follows_state=False), coverage=severe).findings
+    blind = Coverage(severe=True, blind=True)
+    assert not run(rule(hit(leans_on=("a",)), follows_state=False), coverage=blind).findings
+    assert run(rule(hit(leans_on=()), follows_state=False), coverage=blind).findings
+
+
+def test_between_the_gaps_of_an_input_that_lost_some_state_is_followed() -> None:
+    lossy = Coverage(severe=True, gaps=LOSSY.gaps)
+    outcome = run(rule(hit(when=(1, 4)), hit("g", when=(4, 9)), follows_state=True), coverage=lossy)
+    assert [finding.when for finding in outcome.findings] == [(1, 4)]
+    (silent,) = run(rule(follows_state=True), coverage=lossy).judgements
+    assert silent.verdict is Verdict.UNKNOWN  # nothing found, which means nothing here
 
 
 def test_what_is_withheld_is_no_all_clear() -> None:
