@@ -19,14 +19,15 @@ class Kind:
     templates: tuple[str, ...] = ()
 
 
+_STORAGE = "storage.k8s.io"
 _POD = ("spec.template",)
 _TRAINING = "kubeflow.org"
 _ROOK = "ceph.rook.io"
 
 KINDS: tuple[Kind, ...] = (
-    Kind("StorageClass", "storage.k8s.io", "storageclasses", ("v1",), namespaced=False),
-    Kind("VolumeAttributesClass", "storage.k8s.io", "volumeattributesclasses", ("v1", "v1beta1", "v1alpha1"), False),
-    Kind("CSIDriver", "storage.k8s.io", "csidrivers", ("v1",), namespaced=False),
+    Kind("StorageClass", _STORAGE, "storageclasses", ("v1",), namespaced=False),
+    Kind("VolumeAttributesClass", _STORAGE, "volumeattributesclasses", ("v1", "v1beta1", "v1alpha1"), False),
+    Kind("CSIDriver", _STORAGE, "csidrivers", ("v1",), namespaced=False),
     Kind("PersistentVolume", "", "persistentvolumes", ("v1",), namespaced=False),
     Kind("PersistentVolumeClaim", "", "persistentvolumeclaims", ("v1",)),
     Kind("ConfigMap", "", "configmaps", ("v1",)),
@@ -38,7 +39,8 @@ KINDS: tuple[Kind, ...] = (
     Kind("ReplicaSet", "apps", "replicasets", ("v1",), templates=_POD),
     Kind("Job", "batch", "jobs", ("v1",), templates=_POD),
     Kind("CronJob", "batch", "cronjobs", ("v1",), templates=("spec.jobTemplate.spec.template",)),
-    Kind("PyTorchJob", _TRAINING, "pytorchjobs", ("v1",), templates=("spec.pytorchReplicaSpecs.*.template",)),
+    Kind("PyTorchJob", _TRAINING, "pytorchjobs", ("v1",), templates=(
+        "spec.pytorchReplicaSpecs.*.template",)),
     Kind("TFJob", _TRAINING, "tfjobs", ("v1",), templates=("spec.tfReplicaSpecs.*.template",)),
     Kind("MPIJob", _TRAINING, "mpijobs", ("v2beta1", "v1"), templates=("spec.mpiReplicaSpecs.*.template",)),
     Kind("Notebook", _TRAINING, "notebooks", ("v1", "v1beta1"), templates=_POD),

@@ -126,9 +126,7 @@ def dotted(path: Path) -> str:
     """`spec.volumes[0].emptyDir`; a key with dots in it stands in brackets."""
     parts: list[str] = []
     for step in path:
-        if isinstance(step, int):
-            parts.append(f"[{step}]")
-        elif "." in step or "/" in step:
+        if isinstance(step, int) or "." in step or "/" in step:
             parts.append(f"[{step}]")
         else:
             parts.append(f".{step}" if parts else step)
