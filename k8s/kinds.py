@@ -26,7 +26,7 @@ _ROOK = "ceph.rook.io"
 
 KINDS: tuple[Kind, ...] = (
     Kind("StorageClass", _STORAGE, "storageclasses", ("v1",), namespaced=False),
-    Kind("VolumeAttributesClass", _STORAGE, "volumeattributesclasses", ("v1", "v1beta1", "v1alpha1"), False),
+    Kind("VolumeAttributesClass", _STORAGE, "volumeattributesclasses", ("v1", "v1beta1"), namespaced=False),
     Kind("CSIDriver", _STORAGE, "csidrivers", ("v1",), namespaced=False),
     Kind("PersistentVolume", "", "persistentvolumes", ("v1",), namespaced=False),
     Kind("PersistentVolumeClaim", "", "persistentvolumeclaims", ("v1",)),
