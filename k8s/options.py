@@ -19,7 +19,7 @@ _MAX_TEXT = 4096
 _VERSION = re.compile(r"v?([234](?:\.[012])?)$")
 #: options that tell what is mounted where nothing else does
 _TELLTALE = {
-    "nfs": {"nfsvers", "nolock", "nconnect", "noresvport", "softerr", "timeo", "retrans", "local_lock", "nocto"},
+    "nfs": {"nfsvers", "nolock", "nconnect", "noresvport", "softerr", "timeo", "retrans", "local_lock"},
     "smb": {"nobrl", "mfsymlinks", "dir_mode", "file_mode", "nosharesock", "nostrictsync"},
     "ext4": {"noauto_da_alloc", "journal_async_commit"},
 }  # fmt: skip
@@ -117,12 +117,9 @@ def hazards(found: Sequence[Option], filesystem: str | None) -> Iterator[Hazard]
 
 
 def _undone(later: Sequence[Option], option: Option, fact: OptionFact) -> bool:
-    names = {fact.name, *fact.aliases}
+    """Whether a later option takes it back or says the same anew."""
     return any(
-        (fact.opposite and o.name == fact.opposite and o.value not in ("0",))
-        or (
-            o.name == option.name and (o.value != option.value or o.item != option.item) and o.name in names
-        )
+        o.name == option.name or (fact.opposite and o.name == fact.opposite and o.value != "0")
         for o in later
     )
 

@@ -94,6 +94,10 @@ class Driver:
         keys = (*(self.class_keys or ()), *(self.vac_keys or ()))
         return any(key.limit for key in keys)
 
+    def same_key(self, one: str, other: str) -> bool:
+        """Whether the driver takes two spellings for the same key."""
+        return one == other or (self.keys_ignore_case and one.lower() == other.lower())
+
     def key(self, name: str) -> QosKey | None:
         """The quality of service key of a class by that name."""
         return _find(self.class_keys, name, self.keys_ignore_case)
