@@ -22,7 +22,8 @@ def setting_hit(case: Case, row: DatabaseSetting) -> Hit:
         evidence.append((claim.storage.obj if claim.storage else claim.obj).source.reference())
     return Hit(
         subject=subject_of(row.workload.obj),
-        message=f"{row.workload.obj.label} runs {danger.engine} with {danger.key}={value}{where}{on}: {danger.lost}",
+        message=f"{row.workload.obj.label} runs {danger.engine} with {danger.key}={value}{where}{on}:"
+        f" {danger.lost}",
         evidence=tuple(evidence),
         facts={"engine": danger.engine, "setting": danger.key, "value": value},
         severity=danger.severity,

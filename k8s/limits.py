@@ -37,7 +37,8 @@ def remedy(row: ClassQos) -> str:
         keys = ", ".join(f"`{key.name}`" for key in driver.vac_keys if key.limit)
         return (
             f"Make a VolumeAttributesClass for {row.storage.provisioner} with {keys}, and name it in"
-            " `spec.volumeAttributesClassName` of each claim; that works on volumes that exist, too. `--fix`"
+            " `spec.volumeAttributesClassName` of each claim; that works on volumes that exist, too."
+            " `--fix`"
             " writes both. Kubernetes 1.34 or newer."
         )
     keys = ", ".join(f"`{key.name}`" for key in driver.class_keys or () if key.limit)

@@ -4,9 +4,9 @@ They are in the container's writable layer and deleted with the pod: a preempted
 at step 0. The layer also counts against the node's ephemeral storage, so that a big checkpoint gets the pod
 evicted.
 
-The directory is taken from arguments, variables, ConfigMaps and the scripts in them. Where it is relative to
-a folder that the image decides on, the finding is less sure. It is wrong where a wrapper uploads checkpoints
-somewhere else.
+The directory is taken from arguments, variables, ConfigMaps and the scripts in them. Where it is relative
+to a folder that the image decides on, the finding is less sure. It is wrong where a wrapper uploads
+checkpoints somewhere else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def check(case: Case) -> Iterator[Hit]:
         if row.home is Home.CONTAINER:
             yield Hit(
                 subject=subject_of(row.workload.obj),
-                message=f"{row.workload.obj.label} writes checkpoints to {row.directory} ({row.name}), on which"
+                message=f"{row.workload.obj.label} writes checkpoints to {row.directory} ({row.name}),"
+                " on which"
                 f" no volume is mounted: they are gone with the pod",
                 evidence=(row.setting.owner.source.reference(row.setting.path),),
                 facts={

@@ -27,7 +27,8 @@ def check(case: Case) -> Iterator[Hit]:
         kind = "ephemeral volume" if volume.kind == "ephemeral" else volume.kind
         yield Hit(
             subject=subject_of(row.workload.obj),
-            message=f"{row.workload.obj.label} writes checkpoints to {row.directory} ({row.name}) on the {kind}"
+            message=f"{row.workload.obj.label} writes checkpoints to {row.directory} ({row.name}) on"
+            f" the {kind}"
             f" {volume.name}, which {fate}",
             evidence=(
                 row.setting.owner.source.reference(row.setting.path),

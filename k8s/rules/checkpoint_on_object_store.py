@@ -1,8 +1,9 @@
-"""A training job with several pods that writes checkpoints through an object store mounted as a file system.
+"""A training job with several pods that writes checkpoints through an object store mounted as a file
+system.
 
-Such mounts have no locks between nodes, rename may be copy and delete, and a file appears when it is closed,
-if at all. Ranks that write one directory at the same time overwrite each other's objects or get ESTALE, and
-a reader can meet a checkpoint of which some files are missing.
+Such mounts have no locks between nodes, rename may be copy and delete, and a file appears when it is
+closed, if at all. Ranks that write one directory at the same time overwrite each other's objects or get
+ESTALE, and a reader can meet a checkpoint of which some files are missing.
 
 It is wrong where each rank writes files of its own and a commit marker is written last through the object
 store's own interface.
@@ -25,7 +26,8 @@ def check(case: Case) -> Iterator[Hit]:
             many = row.workload.pods > 1
             yield Hit(
                 subject=subject_of(row.workload.obj),
-                message=f"{row.workload.obj.label} writes checkpoints to {row.directory} ({row.name}), an object"
+                message=f"{row.workload.obj.label} writes checkpoints to {row.directory} ({row.name}),"
+                " an object"
                 f" store mounted by FUSE, from {row.workload.pods} {'pods' if many else 'pod'}",
                 evidence=(
                     row.setting.owner.source.reference(row.setting.path),
@@ -45,7 +47,8 @@ RULE = Rule(
     blame=Blame.CONFIGURATION,
     reads=(CheckpointDir,),
     check=check,
-    remedy="Write checkpoints to a file system, and copy finished ones to the object store; or use the object store's own client.",
+    remedy="Write checkpoints to a file system, and copy finished ones to the object store; or use the"
+    " object store's own client.",
     references=("gcsfuse documentation: semantics", "Mountpoint and s3fs documentation: rename"),
     bad=(
         """apiVersion: kubeflow.org/v1
@@ -63,7 +66,7 @@ spec:
               command: [torchrun, train.py]
               args: ["--output_dir=/ckpt"]
               volumeMounts: [{name: ckpt, mountPath: /ckpt}]
-          volumes: [{name: ckpt, csi: {driver: gcsfuse.csi.storage.gke.io, volumeAttributes: {bucketName: b}}}]
+          volumes: [{name: ckpt, csi: {driver: gcsfuse.csi.storage.gke.io}}]
 """,
     ),
     good=(

@@ -1,5 +1,5 @@
-"""A training job of many pods that writes checkpoints to one ReadWriteMany volume of which nothing limits the
-I/O.
+"""A training job of many pods that writes checkpoints to one ReadWriteMany volume of which nothing limits
+the I/O.
 
 All ranks write and call fsync at the same step. The storage's queue fills, and whoever shares it waits: the
 other jobs, and the ranks of this one that wait for the slowest at a barrier. A limit per volume keeps the
@@ -39,7 +39,8 @@ def check(case: Case) -> Iterator[Hit]:
         )
         yield Hit(
             subject=subject_of(row.workload.obj),
-            message=f"{row.workload.pods} pods of {row.workload.obj.label} write checkpoints to {row.directory}"
+            message=f"{row.workload.pods} pods of {row.workload.obj.label} write checkpoints to"
+            f" {row.directory}"
             f" on the shared claim {claim.name}, which {told}",
             evidence=(
                 row.workload.obj.source.reference(row.use.mount.path),
@@ -62,7 +63,8 @@ RULE = Rule(
         ClassQos,
     ),
     check=check,
-    remedy="Let fewer ranks write, spread the checkpoints over time, or limit the volume where its driver can.",
+    remedy="Let fewer ranks write, spread the checkpoints over time, or limit the volume where its"
+    " driver can.",
     references=("PyTorch: distributed checkpoint, one writer per rank",),
     bad=(
         """apiVersion: storage.k8s.io/v1

@@ -24,7 +24,8 @@ def check(case: Case) -> Iterator[Hit]:
         where = "" if owner is row.workload.obj else f" in {owner.label}"
         yield Hit(
             subject=subject_of(row.workload.obj),
-            message=f"{row.workload.obj.label} sets {row.name} to {row.value}{where}: checkpoints aren't synced",
+            message=f"{row.workload.obj.label} sets {row.name} to {row.value}{where}: checkpoints"
+            " aren't synced",
             evidence=(owner.source.reference(row.setting.path),),
             facts={"setting": row.name, "value": row.value},
             key=f"{row.setting.name} {row.name}",
@@ -82,7 +83,9 @@ spec:
               command: [torchrun, train.py]
               args: ["--output_dir=/ckpt"]
               volumeMounts: [{name: cfg, mountPath: /cfg}]
-          volumes: [{name: cfg, configMap: {name: cfg}}, {name: ckpt, persistentVolumeClaim: {claimName: ckpt}}]
+          volumes:
+            - {name: cfg, configMap: {name: cfg}}
+            - {name: ckpt, persistentVolumeClaim: {claimName: ckpt}}
 """,
     ),
     good=(

@@ -38,7 +38,8 @@ def check(case: Case) -> Iterator[Hit]:
             if differs:
                 yield Hit(
                     subject=subject_of(volume.obj),
-                    message=f"{volume.obj.label} differs from its class {storage.obj.name}: {listed(differs, 6)}",
+                    message=f"{volume.obj.label} differs from its class {storage.obj.name}:"
+                    f" {listed(differs, 6)}",
                     evidence=(
                         volume.obj.source.reference(("spec", "mountOptions")),
                         storage.obj.source.reference(("mountOptions",)),
@@ -58,7 +59,8 @@ RULE = Rule(
         StorageClass,
     ),
     check=check,
-    remedy="Change `spec.mountOptions` of the volume and restart its pods, or move the data to a new volume.",
+    remedy="Change `spec.mountOptions` of the volume and restart its pods, or move the data to a new"
+    " volume.",
     references=("Kubernetes: PersistentVolume, mountOptions",),
     bad=(
         """apiVersion: storage.k8s.io/v1

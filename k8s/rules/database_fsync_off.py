@@ -1,5 +1,6 @@
-"""A database whose settings let a crash damage what it has stored: `fsync=off` and `full_page_writes=off` of
-PostgreSQL, `innodb_doublewrite=OFF` and `innodb_flush_method=nosync` of MySQL, `--unsafe-no-fsync` of etcd.
+"""A database whose settings let a crash damage what it has stored: `fsync=off` and `full_page_writes=off`
+of PostgreSQL, `innodb_doublewrite=OFF` and `innodb_flush_method=nosync` of MySQL, `--unsafe-no-fsync`
+of etcd.
 
 Not only the latest commits are lost: pages on disk are half old and half new, indexes point nowhere, and
 the damage may be found months later. The setting is read from arguments, variables and mounted ConfigMaps,

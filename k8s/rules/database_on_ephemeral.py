@@ -2,8 +2,8 @@
 
 A restart of the pod on another node, an eviction or an update deletes it all.
 
-It is wrong for caches, tests and replicas that build themselves anew: engines that are mostly used as caches
-(Redis) are left alone.
+It is wrong for caches, tests and replicas that build themselves anew: engines that are mostly used as
+caches (Redis) are left alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def check(case: Case) -> Iterator[Hit]:
             path = volume.path if volume else container.path
             yield Hit(
                 subject=subject_of(workload.obj),
-                message=f"{workload.obj.label} runs {engine} with its data in {directory} on {on}: it is deleted"
+                message=f"{workload.obj.label} runs {engine} with its data in {directory} on {on}: it"
+                " is deleted"
                 " with the pod",
                 evidence=(workload.obj.source.reference(path),),
                 facts={"engine": engine, "directory": directory},

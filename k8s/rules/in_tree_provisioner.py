@@ -28,7 +28,8 @@ def check(case: Case) -> Iterator[Hit]:
         )
         yield Hit(
             subject=subject_of(storage.obj),
-            message=f"{storage.obj.label} uses {storage.provisioner}, which is no longer in Kubernetes{after}",
+            message=f"{storage.obj.label} uses {storage.provisioner}, which is no longer in"
+            f" Kubernetes{after}",
             evidence=(storage.obj.source.reference(("provisioner",)),),
             facts={"provisioner": storage.provisioner, "replaced_by": driver.replaced_by},
             severity=Severity.MEDIUM if driver.replaced_by else Severity.HIGH,

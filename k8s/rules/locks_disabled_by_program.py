@@ -1,5 +1,5 @@
-"""A setting that switches file locks off in a program: `HDF5_USE_FILE_LOCKING=FALSE`, SQLite's `nolock=1` or
-the `unix-none` VFS.
+"""A setting that switches file locks off in a program: `HDF5_USE_FILE_LOCKING=FALSE`, SQLite's `nolock=1`
+or the `unix-none` VFS.
 
 It is the cure that forums give for lock errors on network file systems, and it works by taking away what
 kept two writers apart. One reader and writer is fine; a second writer damages the file without an error.
@@ -40,7 +40,8 @@ def check(case: Case) -> Iterator[Hit]:
                     pods = f" in {workload.pods} pods" if workload.pods > 1 else ""
                     yield Hit(
                         subject=subject_of(workload.obj),
-                        message=f"{workload.obj.label} switches off {name}{pods}: a second writer damages files"
+                        message=f"{workload.obj.label} switches off {name}{pods}: a second writer"
+                        " damages files"
                         " without an error",
                         evidence=(setting.owner.source.reference(setting.path),),
                         facts={"setting": name, "pods": workload.pods},

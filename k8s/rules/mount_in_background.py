@@ -1,8 +1,9 @@
 """An NFS mount with `bg`: if the server doesn't answer at once, the mount goes on in the background and is
 reported as done.
 
-The pod starts on the empty folder below the mount point and writes to the node's own disk. When the
-mount succeeds those files are hidden, and gone with the node. Without `bg` the pod waits until the volume is there.
+The pod starts on the empty folder below the mount point and writes to the node's own disk. When the mount
+succeeds those files are hidden, and gone with the node. Without `bg` the pod waits until the volume is
+there.
 
 It is wrong where the driver waits for the mount by itself.
 """

@@ -39,7 +39,8 @@ def _exports(obj: KubeObject, path: tuple[str | int, ...], text: object) -> Iter
     for match in _EXPORT.finditer(text[:200_000]) if isinstance(text, str) else ():
         yield Hit(
             subject=subject_of(obj),
-            message=f"{obj.label} exports {match[1]} with async: the server answers before data is on its disk,"
+            message=f"{obj.label} exports {match[1]} with async: the server answers before data is on"
+            " its disk,"
             " and fsync of every client means nothing",
             evidence=(obj.source.reference(path),),
             facts={"export": match[1], "path": dotted(path)},

@@ -28,7 +28,8 @@ def check(case: Case) -> Iterator[Hit]:
         users = f"; {row.sensitive} runs on it" if row.sensitive else ""
         yield Hit(
             subject=subject_of(row.storage.obj),
-            message=f"{row.storage.obj.label} asks for no tier and no limit, so that its volumes get the default"
+            message=f"{row.storage.obj.label} asks for no tier and no limit, so that its volumes get"
+            " the default"
             f" of {driver.name}{users}",
             evidence=(row.storage.obj.source.reference(("parameters",)),),
             explanation=f"The default: {driver.default}.",

@@ -25,7 +25,8 @@ def check(case: Case) -> Iterator[Hit]:
         if storage.driver is None and name and not name.startswith("kubernetes.io/"):
             yield Hit(
                 subject=subject_of(storage.obj),
-                message=f"{storage.obj.label}: nothing is known of the driver {name}, so that its limits and"
+                message=f"{storage.obj.label}: nothing is known of the driver {name}, so that its"
+                " limits and"
                 " parameters aren't judged",
                 evidence=(storage.obj.source.reference(("provisioner",)),),
                 facts={"driver": name},

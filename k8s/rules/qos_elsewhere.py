@@ -23,7 +23,8 @@ def check(case: Case) -> Iterator[Hit]:
         if row.state is State.ELSEWHERE and driver is not None:
             yield Hit(
                 subject=subject_of(row.storage.obj),
-                message=f"{row.storage.obj.label}: {driver.name} has no key for I/O limits; whether its volumes"
+                message=f"{row.storage.obj.label}: {driver.name} has no key for I/O limits; whether its"
+                " volumes"
                 " are limited can't be told from here",
                 evidence=(row.storage.obj.source.reference(("provisioner",)),),
                 explanation=f"Where to look: {driver.elsewhere}.",

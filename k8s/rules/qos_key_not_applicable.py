@@ -1,8 +1,8 @@
 """A key that the driver knows and that does nothing with this type of volume.
 
-`throughput` is for gp3 only, `DiskIOPSReadWrite` for UltraSSD and PremiumV2, the keys of ceph-csi's classes
-for the rbd-nbd mounter. Beside another type the driver ignores the key or refuses to make the volume; either
-way the limit that the class seems to have isn't there.
+`throughput` is for gp3 only, `DiskIOPSReadWrite` for UltraSSD and PremiumV2, the keys of ceph-csi's
+classes for the rbd-nbd mounter. Beside another type the driver ignores the key or refuses to make the
+volume; either way the limit that the class seems to have isn't there.
 
 It is wrong where a newer driver takes the key for more types: see its release notes.
 """

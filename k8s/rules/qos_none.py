@@ -74,7 +74,8 @@ RULE = Rule(
         StorageClass,
     ),
     check=check,
-    remedy="Set a limit with the keys of the driver, or with a VolumeAttributesClass that the claims refer to.",
+    remedy="Set a limit with the keys of the driver, or with a VolumeAttributesClass that the claims"
+    " refer to.",
     references=(
         "Kubernetes: VolumeAttributesClass (storage.k8s.io/v1 since 1.34)",
         "the catalogue: `storage-analyzer drivers`",
@@ -144,7 +145,7 @@ parameters: {maxReadIops: "5000", maxWriteIops: "3000"}
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: a, namespace: ml}
-spec: {accessModes: [ReadWriteOnce], storageClassName: rbd, volumeAttributesClassName: gold, resources: {requests: {storage: 100Gi}}}
+spec: {accessModes: [ReadWriteOnce], storageClassName: rbd, volumeAttributesClassName: gold}
 """,
         """apiVersion: storage.k8s.io/v1
 kind: StorageClass

@@ -24,7 +24,8 @@ def check(case: Case) -> Iterator[Hit]:
         if "mountOptions" in storage.parameters:
             yield Hit(
                 subject=subject_of(storage.obj),
-                message=f"{storage.obj.label} has its mountOptions inside parameters, where no mount gets them",
+                message=f"{storage.obj.label} has its mountOptions inside parameters, where no mount"
+                " gets them",
                 evidence=(storage.obj.source.reference(("parameters", "mountOptions")),),
                 facts={"path": "parameters.mountOptions"},
             )

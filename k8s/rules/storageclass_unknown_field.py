@@ -3,8 +3,8 @@
 There are seven: provisioner, parameters, reclaimPolicy, mountOptions, allowVolumeExpansion,
 volumeBindingMode and allowedTopologies. Anything else is refused, or dropped without a word by older
 clients. `ioLimits`, which some articles recommend, has never existed: limits are keys of the driver in
-`parameters`, or a VolumeAttributesClass. volumeBindingMode and allowedTopologies say where a volume is made,
-not how fast it is.
+`parameters`, or a VolumeAttributesClass. volumeBindingMode and allowedTopologies say where a volume is
+made, not how fast it is.
 
 It is never wrong: the list is that of the API.
 """

@@ -34,7 +34,8 @@ def check(case: Case) -> Iterator[Hit]:
             meant = f"; {known[near[0]]} was probably meant" if near else ""
             yield Hit(
                 subject=subject_of(attributes.obj),
-                message=f"{attributes.obj.label} sets {name}, which isn't a key of {driver.name}: the driver"
+                message=f"{attributes.obj.label} sets {name}, which isn't a key of {driver.name}: the"
+                " driver"
                 f" {fate.get(driver.vac_unknown_keys, 'refuses or ignores it')}{meant}",
                 evidence=(attributes.obj.source.reference(("parameters", name)),),
                 facts={"key": name, "meant": known[near[0]] if near else "", "path": f"parameters.{name}"},

@@ -26,7 +26,8 @@ def check(case: Case) -> Iterator[Hit]:
         if attributes.obj.name not in named:
             yield Hit(
                 subject=subject_of(attributes.obj),
-                message=f"{attributes.obj.label} limits nothing, for none of the {len(claims):,} claims names it",
+                message=f"{attributes.obj.label} limits nothing, for none of the {len(claims):,} claims"
+                " names it",
                 evidence=(attributes.obj.source.reference(),),
                 facts={"claims": len(claims)},
             )

@@ -1,5 +1,5 @@
-"""A parameter of a class that puts a write cache between the volume and the storage: `cachingMode: ReadWrite`
-of Azure disks, `data-cache-mode: writeback` of GCP disks.
+"""A parameter of a class that puts a write cache between the volume and the storage: `cachingMode:
+ReadWrite` of Azure disks, `data-cache-mode: writeback` of GCP disks.
 
 fsync returns when the cache has the data. The cache is on the host or on a local disk of the node, and what
 it holds is lost with it.
