@@ -15,7 +15,7 @@ from analyzer.core.finding import Finding, Judgement, Verdict
 from analyzer.core.rule import Outcome, Rule, judge
 from k8s.derive import inventory
 from k8s.inventory import Inventory
-from k8s.manifests import read_text
+from k8s.manifests import read_texts
 from k8s.objects import Delivery, KubeObject
 
 IGNORE = "storage-analyzer/ignore."
@@ -53,7 +53,7 @@ def audit(
 
 def audit_text(rules: Iterable[Rule], text: str, name: str = "example.yaml") -> Audit:
     """The audit of one text, for examples and tests."""
-    return audit(read_text(text, name), rules)
+    return audit(read_texts({name: text}), rules)
 
 
 def _coverage(delivery: Delivery, found: Inventory) -> Coverage:

@@ -118,6 +118,14 @@ class Inventory:
         """The rows of one type, in the order of the input; an `Inventory` is a row of its own."""
         return [self] if isinstance(self, row_type) else self.rows.get(row_type, [])
 
+    def names(self) -> Iterator[tuple[str, str]]:
+        """(name, kind) of every object and namespace, for masking."""
+        for obj in self.rows.get(KubeObject, []):
+            yield obj.name, obj.kind
+            yield obj.namespace, "namespace"
+        for claim in self.rows.get(Claim, []):
+            yield claim.name, "PersistentVolumeClaim"
+
     def uses(self, storage: StorageClass) -> list[Use]:
         """Who mounts volumes of a class."""
         return [

@@ -8,7 +8,7 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
@@ -31,11 +31,13 @@ _SPLIT = "split it, or export fewer objects into one file"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One YAML document, or a JSON file. `line` is that of its first line in the file, from 1."""
+    """One YAML document, or a JSON file. `line` is that of its first line in the file, from 1; `start` is
+    where its text begins in that of the file, in characters."""
 
     file: str
     line: int
     text: str
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,9 @@ class FileSource:
 
 @dataclass(slots=True)
 class _Reading:
-    """What has been read so far."""
+    """What has been read so far. `texts` gets the text of every file that may be edited, if it is there."""
 
+    texts: dict[str, str] | None = None
     objects: list[KubeObject] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -70,21 +73,24 @@ class _Reading:
 
 
 def load(
-    inputs: Sequence[str], progress: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
+    inputs: Sequence[str],
+    progress: Callable[[str, int, int], None] = lambda _stage, _done, _total: None,
+    texts: dict[str, str] | None = None,
 ) -> Delivery:
-    """The objects of files, folders (searched for .yaml, .yml and .json) and `-` (standard input).
+    """The objects of files, folders (searched for .yaml, .yml and .json) and `-` (standard input). Files
+    are named from the current folder on, or from the folder that was given. `texts` gets the text of each.
 
     Raises `InputError` where an input isn't there.
     """
-    reading = _Reading(seen=Counter({"files": 0, "documents": 0}))
+    reading = _Reading(texts, seen=Counter({"files": 0, "documents": 0}))
     files = _files(inputs, reading)
-    for done, name in enumerate(files, 1):
+    for done, (name, shown) in enumerate(files, 1):
         if name == "-":
             _read(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), "<stdin>", reading)
         else:
-            _read_file(name, reading)
+            _read_file(name, shown, reading)
         if done % 100 == 0 or done == len(files):
-            progress("reading", done, len(files))
+            progress("manifests", done, len(files))
     seen = {"files": reading.seen["files"], "documents": reading.seen["documents"],
             "objects": len(reading.objects)}  # fmt: skip
     return Delivery(
@@ -92,20 +98,23 @@ def load(
     )
 
 
-def read_text(text: str, name: str) -> Delivery:
-    """The objects of one text, as if it were the file `name`."""
+def read_texts(texts: Mapping[str, str]) -> Delivery:
+    """The objects of several texts, by the name of the file that each stands for."""
     reading = _Reading()
-    _read(text.encode("utf-8", "surrogatepass"), name, reading)
+    for name, text in texts.items():
+        _read(text.encode("utf-8", "surrogatepass"), name, reading)
     seen = {"documents": reading.seen["documents"], "objects": len(reading.objects)}
-    return Delivery(reading.objects, (name,), seen, tuple(reading.problems), notes=tuple(reading.notes))
+    return Delivery(
+        reading.objects, tuple(texts), seen, tuple(reading.problems), notes=tuple(reading.notes)
+    )
 
 
-def _files(inputs: Sequence[str], reading: _Reading) -> list[str]:
-    """The files behind the inputs, each once, in a stable order."""
-    found: dict[str, str] = {}
+def _files(inputs: Sequence[str], reading: _Reading) -> list[tuple[str, str]]:
+    """(path, name in reports) of the files behind the inputs, each once, in a stable order."""
+    found: dict[str, tuple[str, str]] = {}
     for name in inputs:
         if name == "-":
-            found["-"] = "-"
+            found["-"] = ("-", "<stdin>")
             continue
         path = FilePath(name)
         try:
@@ -117,27 +126,40 @@ def _files(inputs: Sequence[str], reading: _Reading) -> list[str]:
             ) from None
         if stat.S_ISDIR(mode):
             for inner in _walk(name, reading):
-                found.setdefault(os.path.realpath(inner), inner)
+                found.setdefault(os.path.realpath(inner), (inner, _shown(inner, name)))
                 if len(found) > MAX_FILES:
                     raise InputError(f"{name} holds more than {MAX_FILES:,} manifests: name a folder in it")
         else:
-            found.setdefault(os.path.realpath(name), name)
+            found.setdefault(os.path.realpath(name), (name, _shown(name, os.path.dirname(name))))
     return list(found.values())
+
+
+def _shown(name: str, folder: str) -> str:
+    """What reports call a file: its path from the current folder on if it is below, else from `folder` on.
+    Where a machine keeps its files is nobody's business."""
+    if not os.path.isabs(name) and ".." not in name.split("/"):
+        return os.path.normpath(name)
+    here = os.path.relpath(name)
+    if not here.startswith(".."):
+        return here
+    parent = os.path.dirname(os.path.normpath(os.path.abspath(folder))) if folder else ""
+    return os.path.relpath(os.path.abspath(name), parent) if parent else os.path.basename(name)
 
 
 def _walk(folder: str, reading: _Reading) -> Iterator[str]:
     """The manifests below a folder. Links to folders aren't followed, so that no walk is endless."""
 
     def refused(error: OSError) -> None:
-        reading.problems.append(Problem(str(error.filename), f"the folder can't be read: {error.strerror}"))
+        place = _shown(str(error.filename), folder)
+        reading.problems.append(Problem(place, f"the folder can't be read: {error.strerror}"))
 
     for place, folders, files in os.walk(folder, onerror=refused):
-        rendered = render(place, files)
+        rendered = render(place, _shown(place, folder), files)
         if rendered is not None:
             reading.notes.extend(rendered.notes)
             if rendered.text is not None:
                 reading.seen["files"] += 1
-                _read(rendered.text, rendered.name, reading)
+                _read(rendered.text, rendered.name, reading, rendered=True)
             if rendered.replaces:
                 folders.clear()
                 continue
@@ -147,9 +169,9 @@ def _walk(folder: str, reading: _Reading) -> Iterator[str]:
                 yield os.path.join(place, name)
 
 
-def _read_file(name: str, reading: _Reading) -> None:
+def _read_file(path: str, name: str, reading: _Reading) -> None:
     try:
-        with open(name, "rb") as file:
+        with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 reading.problems.append(Problem(name, "it is no regular file"))
                 return
@@ -160,7 +182,7 @@ def _read_file(name: str, reading: _Reading) -> None:
     _read(content, name, reading)
 
 
-def _read(content: bytes, name: str, reading: _Reading) -> None:
+def _read(content: bytes, name: str, reading: _Reading, rendered: bool = False) -> None:
     reading.seen["files"] += 1
     if len(content) > MAX_FILE_BYTES:
         limit = f"it is larger than {MAX_FILE_BYTES // 2**20} MiB"
@@ -177,6 +199,8 @@ def _read(content: bytes, name: str, reading: _Reading) -> None:
         line = text.count("\n", 0, text.index("\0")) + 1
         reading.problems.append(Problem(f"{name}:{line}", "it is a binary file, no manifest"))
         return
+    if reading.texts is not None and not rendered:
+        reading.texts[name] = text
     if text.lstrip()[:1] in ("{", "[") and _read_json(text, name, reading):
         return
     for document in _documents(text, name):
@@ -199,10 +223,10 @@ def _documents(text: str, name: str) -> Iterator[Document]:
     start = line = 0
     for boundary in _BOUNDARY.finditer(text):
         if boundary.start() > start:
-            yield Document(name, line + 1, text[start : boundary.start()])
+            yield Document(name, line + 1, text[start : boundary.start()], start)
         line += text.count("\n", start, boundary.end())
         start = boundary.end()
-    yield Document(name, line + 1, text[start:])
+    yield Document(name, line + 1, text[start:], start)
 
 
 def _read_document(document: Document, reading: _Reading) -> None:

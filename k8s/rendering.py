@@ -23,43 +23,43 @@ class Rendered:
     notes: tuple[str, ...] = ()
 
 
-def render(folder: str, files: Sequence[str]) -> Rendered | None:
-    """The rendered folder, None if it is an ordinary one."""
+def render(folder: str, shown: str, files: Sequence[str]) -> Rendered | None:
+    """The rendered folder, which reports call `shown`; None if it is an ordinary one."""
     if "Chart.yaml" in files:
-        return _chart(folder)
+        return _chart(folder, shown)
     if any(name in files for name in _KUSTOMIZATIONS):
-        return _kustomization(folder)
+        return _kustomization(folder, shown)
     return None
 
 
-def _chart(folder: str) -> Rendered:
+def _chart(folder: str, shown: str) -> Rendered:
     if shutil.which("helm") is None:
         note = (
-            f"{folder} is a Helm chart and was not read, for helm isn't installed:"
-            f" helm template {folder} | storage-analyzer audit -"
+            f"{shown} is a Helm chart and was not read, for helm isn't installed:"
+            f" helm template {shown} | storage-analyzer audit -"
         )
-        return Rendered(folder, None, True, (note,))
+        return Rendered(shown, None, True, (note,))
     text, reason = _run(["helm", "template", "release", folder])
     if text is None:
-        return Rendered(folder, None, True, (f"{folder} is a Helm chart that helm can't render: {reason}",))
-    return Rendered(f"{folder} (helm template)", text, True)
+        return Rendered(shown, None, True, (f"{shown} is a Helm chart that helm can't render: {reason}",))
+    return Rendered(f"{shown} (helm template)", text, True)
 
 
-def _kustomization(folder: str) -> Rendered:
+def _kustomization(folder: str, shown: str) -> Rendered:
     command = next(
         (c for c in (["kustomize", "build"], ["kubectl", "kustomize"]) if shutil.which(c[0])), None
     )
     if command is None:
         note = (
-            f"{folder} is a Kustomize folder; neither kustomize nor kubectl is installed, so that its files"
+            f"{shown} is a Kustomize folder; neither kustomize nor kubectl is installed, so that its files"
             " were read as they are, without patches"
         )
-        return Rendered(folder, None, False, (note,))
+        return Rendered(shown, None, False, (note,))
     text, reason = _run([*command, folder])
     if text is None:
-        said = f"{folder} is a Kustomize folder that {command[0]} can't build ({reason}): read as it is"
-        return Rendered(folder, None, False, (said,))
-    return Rendered(f"{folder} ({' '.join(command)})", text, True)
+        said = f"{shown} is a Kustomize folder that {command[0]} can't build ({reason}): read as it is"
+        return Rendered(shown, None, False, (said,))
+    return Rendered(f"{shown} ({' '.join(command)})", text, True)
 
 
 def _run(command: list[str]) -> tuple[bytes | None, str]:

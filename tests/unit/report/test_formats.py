@@ -45,6 +45,7 @@ def test_formats_are_found_in_their_modules() -> None:
         "markdown": "md",
         "sarif": "sarif",
         "junit": "xml",
+        "policyreport": "policyreport.json",
     }
 
 
