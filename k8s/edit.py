@@ -55,14 +55,18 @@ def _position(text: str, path: Path) -> int:
 def _offset(text: str, mark: yaml.Mark) -> int:
     start = 0
     for _ in range(mark.line):
-        start = text.index("\n", start) + 1
+        start = text.find("\n", start) + 1
+        if not start:
+            return len(text)
     return int(start + mark.column)
 
 
 def _end(text: str, node: Node) -> int:
-    """The end of what a node really occupies: block collections end after the last of their items."""
+    """The end of what a node really occupies: block collections end after the last of their items, block
+    texts with their last line."""
     if not isinstance(node, SequenceNode | MappingNode) or node.flow_style:
-        return _offset(text, node.end_mark)
+        start, end = _offset(text, node.start_mark), _offset(text, node.end_mark)
+        return start + len(text[start:end].rstrip())
     items = [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
     return max([_end(text, part) for part in items], default=_offset(text, node.end_mark))
 
@@ -81,7 +85,8 @@ def _edit(text: str, path: Path, value: object) -> str | None:
         if not isinstance(node, ScalarNode):
             return None
         start, end = _offset(text, node.start_mark), _offset(text, node.end_mark)
-        return text[:start] + _scalar(value, _is_json(text)) + text[end:]
+        inline = isinstance(parent, SequenceNode | MappingNode) and bool(parent.flow_style)
+        return text[:start] + _scalar(value, _is_json(text), inline) + text[end:]
     return _removed(text, root, path, parent, key or node, node)
 
 
@@ -93,7 +98,7 @@ def _added(text: str, parent: Node, key: str, value: object) -> str | None:
         end = _end(text, parent) - 1
         name = orjson.dumps(key).decode() if json else _scalar(key, False)
         head = text[:end].rstrip()
-        return f"{head}, {name}: {_scalar(value, json)}{text[end:]}"
+        return f"{head}, {name}: {_scalar(value, json, inline=True)}{text[end:]}"
     first, _ = parent.value[0]
     end = _end(text, parent)
     newline = text.find("\n", end)
@@ -141,14 +146,14 @@ def _is_json(text: str) -> bool:
     return text.lstrip()[:1] in ("{", "[")
 
 
-def _scalar(value: object, json: bool) -> str:
-    """A scalar as YAML (quoted only where it must be) or JSON writes it."""
-    if json:
+def _scalar(value: object, json: bool, inline: bool = False) -> str:
+    """A scalar as JSON writes it, or as YAML does: quoted only where it must be, `inline` between commas."""
+    if json or not isinstance(value, str):
         return orjson.dumps(value).decode()
-    if not isinstance(value, str):
-        return orjson.dumps(value).decode()
-    plain = yaml.safe_dump(value, default_flow_style=True, width=10_000).strip()
-    return plain.removesuffix("\n...").strip()
+    given = [value] if inline else value
+    plain = yaml.safe_dump(given, default_flow_style=True, width=10_000, allow_unicode=True)
+    plain = plain.strip().removesuffix("\n...").strip()
+    return plain[1:-1] if inline else plain
 
 
 def _took_effect(before: str, after: str, path: Path, value: object) -> bool:
