@@ -147,7 +147,7 @@ def _is_json(text: str) -> bool:
 
 
 def _scalar(value: object, json: bool, inline: bool = False) -> str:
-    """A scalar as JSON writes it, or as YAML does: quoted only where it must be, `inline` between commas."""
+    """A scalar as JSON writes it, or as YAML does: quoted where it must be, `inline` between commas."""
     if json or not isinstance(value, str):
         return orjson.dumps(value).decode()
     given = [value] if inline else value

@@ -22,6 +22,7 @@ from k8s.yaml_text import BadYaml, line_of, parse
 
 MAX_FILE_BYTES = 32 * 2**20
 MAX_FILES = 200_000
+_DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")  # what shells make of <(...)
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".terraform"})
 _BOUNDARY = re.compile(r"^(?:---(?=[ \t\r\n]|$)|\.\.\.(?=[ \t\r\n]|$))", re.M)
@@ -170,9 +171,11 @@ def _walk(folder: str, reading: _Reading) -> Iterator[str]:
 
 
 def _read_file(path: str, name: str, reading: _Reading) -> None:
+    # a pipe that nobody writes to would keep a plain open() waiting; one named by the user has a writer
+    wait = 0 if path.startswith(_DESCRIPTORS) else os.O_NONBLOCK
     try:
-        with open(path, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | wait)) as file:
+            if wait and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 reading.problems.append(Problem(name, "it is no regular file"))
                 return
             content = file.read(MAX_FILE_BYTES + 1)

@@ -87,7 +87,8 @@ class Subject:
 @dataclass(frozen=True, slots=True)
 class Change:
     """An edit of the input that mends a finding: what stands at `path` of the object `target` (its
-    evidence without a path) becomes `value`; None removes it."""
+    evidence without a path) becomes `value`; None removes it. It may hold text of the input that no report
+    may show."""
 
     target: str
     path: tuple[str | int, ...]

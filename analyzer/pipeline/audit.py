@@ -150,7 +150,7 @@ def _written(
     if folder is None:
         return tuple(written)
     written += write_reports(folder, view, job.formats)
-    if mended is not None:
+    if mended is not None and not job.redact:
         written.append(folder.write("fixes.diff", mended.patch.encode()))
     folder.write_manifest(
         {

@@ -75,7 +75,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "docs": finding.docs,
         "facts": dict(finding.facts),
         "key": finding.key,
-        "changes": _rows(finding.changes),
     }
 
 

@@ -116,7 +116,10 @@ def test_json_is_mended_as_json() -> None:
     text += ' "provisioner": "ebs.csi.aws.com", "ioLimits": {"iops": 1}, "parameters": {"iops": 5}}'
     result = mended(text, "a.json")
     assert result.after == 0
-    assert '"parameters": {"iops": "5"}, "volumeBindingMode": "WaitForFirstConsumer"}' in result.texts["a.json"]
+    assert (
+        '"parameters": {"iops": "5"}, "volumeBindingMode": "WaitForFirstConsumer"}'
+        in result.texts["a.json"]
+    )
     assert "ioLimits" not in result.texts["a.json"]
 
 
