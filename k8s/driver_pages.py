@@ -41,14 +41,15 @@ def to_json(name: str | None) -> str:
 
 
 def find(name: str) -> Driver:
-    """The driver of that name, alias or suffix, or the only one whose name holds the text."""
+    """The driver of that name, alias or suffix, or the only one whose name holds or begins with the text."""
     exact = find_driver(name.strip())
     if exact is not None:
         return exact
     wanted = name.strip().lower()
     holding = [d for d in drivers() if wanted and wanted in d.name.lower()]
-    if len(holding) == 1:
-        return holding[0]
+    for narrower in (holding, [d for d in holding if d.name.lower().startswith(wanted)]):
+        if len(narrower) == 1:
+            return narrower[0]
     near = [d.name for d in holding] or get_close_matches(
         wanted, [d.name for d in drivers()], n=3, cutoff=0.5
     )

@@ -109,7 +109,7 @@ def _missing(driver: Driver, key: QosKey, parameters: Mapping[str, Any]) -> str:
     """`type=gp3`: what the key needs beside it and doesn't have."""
     for other, patterns in (key.requires or {}).items():
         known = driver.key(other)
-        same = [v for k, v in parameters.items() if driver.same_key(k, other)]
+        same = [v for k, v in parameters.items() if known is not None and driver.key(k) is known]
         value = scalar_text(same[0]) if same else known.default if known else ""
         if value and "{" not in value and "$" not in value and not fits(value, patterns):
             return f"{other}={'|'.join(patterns)}"

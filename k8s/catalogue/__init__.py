@@ -32,6 +32,7 @@ class QosKey:
     requires: Mapping[str, tuple[str, ...]] | None = None
     unlimited: tuple[str, ...] = ()
     note: str = ""
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,6 @@ class Driver:
         """True if a class or a VolumeAttributesClass of this driver can set a limit, as far as is known."""
         keys = (*(self.class_keys or ()), *(self.vac_keys or ()))
         return any(key.limit for key in keys)
-
-    def same_key(self, one: str, other: str) -> bool:
-        """Whether the driver takes two spellings for the same key."""
-        return one == other or (self.keys_ignore_case and one.lower() == other.lower())
 
     def key(self, name: str) -> QosKey | None:
         """The quality of service key of a class by that name."""
@@ -185,8 +182,9 @@ def _load(name: str) -> Any:
 
 def _find(keys: tuple[QosKey, ...] | None, name: str, ignore_case: bool) -> QosKey | None:
     for key in keys or ():
-        if key.name == name or (ignore_case and key.name.lower() == name.lower()):
-            return key
+        for known in (key.name, *key.aliases):
+            if known == name or (ignore_case and known.lower() == name.lower()):
+                return key
     return None
 
 
@@ -205,6 +203,7 @@ def _key(entry: Mapping[str, Any]) -> QosKey:
         requires={key: tuple(values) for key, values in requires.items()} if requires else None,
         unlimited=tuple(entry.get("unlimited", ())),
         note=entry.get("note") or "",
+        aliases=tuple(entry.get("aliases", ())),
     )
 
 
