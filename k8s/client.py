@@ -49,14 +49,14 @@ class Api(Protocol):
 
 
 @contextmanager
-def open_cluster(kubeconfig: Path | None = None, context: str | None = None) -> Iterator[Api]:
+def open_cluster(context: str | None = None, kubeconfig: Path | None = None) -> Iterator[Api]:
     """The cluster of a kubeconfig (KUBECONFIG or ~/.kube/config unless given) and one of its contexts, or
     that of the pod in which this runs.
 
     Raises `ToolError` if the client is not installed, and `InputError` if the configuration is not usable.
     """
     try:
-        from kubernetes import client  # noqa: PLC0415 (0.4 s, for --live alone)
+        from kubernetes import client
     except ImportError:
         raise ToolError(
             "--live needs the Kubernetes client. Run: pip install 'storage-analyzer[kubernetes]'"
@@ -67,7 +67,9 @@ def open_cluster(kubeconfig: Path | None = None, context: str | None = None) -> 
     try:
         api = client.ApiClient(configuration)
     except (OSError, ValueError) as error:
-        raise InputError(f"context {name!r} can't be used: {_text(error)}. Check its certificates") from None
+        raise InputError(
+            f"context {name!r} can't be used: {_text(error)}. Check its certificates"
+        ) from None
     try:
         yield _Cluster(api, name)
     finally:
@@ -76,18 +78,18 @@ def open_cluster(kubeconfig: Path | None = None, context: str | None = None) -> 
 
 def _configure(configuration: Any, kubeconfig: Path | None, context: str | None) -> str:
     """Fill in the client's configuration; returns the name of the context."""
-    from kubernetes import config  # noqa: PLC0415 (as above)
+    from kubernetes import config
 
     files = os.environ.get("KUBECONFIG") or "~/.kube/config"
     default = any(Path(part).expanduser().exists() for part in files.split(os.pathsep) if part)
     named = str(kubeconfig) if kubeconfig is not None else files
-    problems = (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError)
+    said = (config.ConfigException, yaml.YAMLError, OSError, ValueError)
     try:
         if kubeconfig is None and context is None and not default:
             if "KUBERNETES_SERVICE_HOST" not in os.environ:
                 raise InputError(
-                    f"there is no kubeconfig ({files}), and this is no pod. Give --kubeconfig FILE, or set "
-                    "KUBECONFIG"
+                    f"there is no kubeconfig ({files}), and this is no pod. Set KUBECONFIG to the file "
+                    "that kubectl uses"
                 )
             config.load_incluster_config(configuration)
             return _IN_CLUSTER
@@ -97,14 +99,15 @@ def _configure(configuration: Any, kubeconfig: Path | None, context: str | None)
             raise InputError(f"{named} has no context {context!r}. It has: {', '.join(known) or 'none'}")
         config.load_kube_config(named, context, configuration, persist_config=False)
         return context or str(current["name"])
-    except problems as error:
-        raise InputError(f"{named} is no usable kubeconfig: {_text(error)}. Mend it, or name another") from None
+    except (*said, TypeError, KeyError, AttributeError) as error:  # the loader takes its form for granted
+        reason = _text(error) if isinstance(error, said) else "it has not the form of one"
+        raise InputError(f"{named} is no usable kubeconfig: {reason}. Mend it, or name another") from None
 
 
 def _retries() -> Any:
     """A busy server is asked again, for some seconds; a Retry-After of its choice is not waited for, and
     no redirect is followed: credentials are for this server alone."""
-    from urllib3 import Retry  # noqa: PLC0415 (as above)
+    from urllib3 import Retry
 
     return Retry(
         total=3,
@@ -131,8 +134,8 @@ class _Cluster:
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
         """Ask; 401 is an error, every other status an answer."""
-        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 (as above)
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415 (as above)
+        from kubernetes.client.exceptions import ApiException
+        from urllib3.exceptions import HTTPError
 
         try:
             request = self._api.param_serialize(
@@ -142,7 +145,9 @@ class _Cluster:
                 header_params={"Accept": "application/json", "Accept-Encoding": "gzip"},
                 auth_settings=["BearerToken"],
             )
-            response = self._api.call_api(*request, _request_timeout=(_CONNECT_SECONDS, _READ_SECONDS)).response
+            response = self._api.call_api(
+                *request, _request_timeout=(_CONNECT_SECONDS, _READ_SECONDS)
+            ).response
             try:
                 body = self._body(response)
             finally:
@@ -151,7 +156,8 @@ class _Cluster:
             raise InputError(self._unreachable(error)) from None
         if response.status == 401:
             raise InputError(
-                f"cluster {self._name!r} refuses the credentials (401): they are wrong or have expired. {_LOG_IN}"
+                f"cluster {self._name!r} refuses the credentials (401): they are wrong or have "
+                f"expired. {_LOG_IN}"
             )
         return Answer(response.status, body)
 
@@ -168,11 +174,14 @@ class _Cluster:
 
     def _unreachable(self, error: Exception) -> str:
         text = _text(getattr(error, "reason", None) or error)
+        text = text.partition("): ")[2] or text  # without the name of a class and its arguments
         host = self._api.configuration.host
         if "certificate" in text.lower() or "ssl" in text.lower():
             advice = "Check the server's address and certificate-authority in the kubeconfig"
             return f"cluster {self._name!r} at {host} is not trusted (TLS): {text}. {advice}"
-        return f"cluster {self._name!r} at {host} can't be reached: {text}. Check the address, network and VPN"
+        return (
+            f"cluster {self._name!r} at {host} can't be reached: {text}. Check the address, network and VPN"
+        )
 
 
 def _text(error: object) -> str:

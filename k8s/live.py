@@ -55,7 +55,9 @@ def load_live(
     if namespaces:
         notes.insert(0, f"only these namespaces were read: {', '.join(namespaces)}")
         found = {obj.namespace for obj in reading.objects}
-        notes += [f"namespace {name} holds nothing that is read" for name in namespaces if name not in found]
+        notes += [
+            f"namespace {name} holds nothing that is read" for name in namespaces if name not in found
+        ]
     seen = {"kinds": len(served), "pages": reading.seen["pages"], "objects": len(reading.objects)}
     return Delivery(reading.objects, (api.name,), seen, (), tuple(reading.unseen), tuple(notes))
 
@@ -124,7 +126,9 @@ def _version(
         if any(text_at(r, "name") == kind.plural for r in list_at(_parsed(answer), "resources")):
             return version
     if offered and not any(v in offered for v in kind.versions):
-        reading.notes.append(f"{_label(kind)}: only versions that are not understood ({', '.join(offered)})")
+        reading.notes.append(
+            f"{_label(kind)}: only versions that are not understood ({', '.join(offered)})"
+        )
     return ""
 
 
@@ -141,7 +145,9 @@ def _read_list(reading: _Reading, kind: Kind, version: str, namespace: str) -> N
             restarts += 1
             fresh = text_at(_parsed(answer), "metadata", "continue")
             if restarts > MAX_RESTARTS and not fresh:
-                reading.miss(kind, "changes faster than it can be listed (410), so that its end was not seen")
+                reading.miss(
+                    kind, "changes faster than it can be listed (410), so that its end was not seen"
+                )
                 return
             if restarts <= MAX_RESTARTS:
                 del reading.objects[first:]
@@ -178,7 +184,9 @@ def _page(reading: _Reading, kind: Kind, namespace: str, answer: Answer) -> tupl
         reading.miss(kind, " ".join(f"may not be listed {place} (403)".split()))
         return None
     if answer.status != 200 or answer.body is None:
-        reading.miss(kind, f"can't be listed: HTTP {answer.status}" if answer.body else "is too large to read")
+        reading.miss(
+            kind, f"can't be listed: HTTP {answer.status}" if answer.body else "is too large to read"
+        )
         return None
     data = _parsed(answer)
     items = mapping_at(data).get("items")

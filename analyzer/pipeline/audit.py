@@ -22,7 +22,9 @@ from analyzer.report.progress import progress_line
 from analyzer.report.view import ReportView, build_view
 from k8s import baseline
 from k8s.audit import Audit, audit
+from k8s.client import open_cluster
 from k8s.fix import Mended, mend
+from k8s.live import load_live
 from k8s.manifests import load
 from k8s.objects import Delivery
 
@@ -90,7 +92,7 @@ def analyse_objects(job: AuditJob, progress: Progress = lambda _stage, _done, _t
     folder = None if job.output is None else RunFolder(job.output)
     texts: dict[str, str] | None = {} if job.fix else None
     delivery = _deliver(job, progress, texts)
-    if not delivery.objects and not delivery.problems:
+    if not (delivery.objects or delivery.problems or delivery.unseen):
         raise NothingToCheckError(_nothing(delivery))
     found = audit(delivery, rules, options, known)
     view = _view(job, found, rules)
@@ -120,7 +122,8 @@ def _check(job: AuditJob) -> None:
 def _deliver(job: AuditJob, progress: Progress, texts: dict[str, str] | None) -> Delivery:
     if not job.live:
         return load(job.inputs, progress, texts)
-    raise InputError("--live isn't built yet: kubectl get ... -o yaml | storage-analyzer audit -")
+    with open_cluster(job.context) as api:
+        return load_live(api, job.namespaces, progress=progress)
 
 
 def _view(job: AuditJob, found: Audit, rules: list[Rule]) -> ReportView:

