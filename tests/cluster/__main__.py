@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 
 from tests.cluster.binaries import NoGoError, build
@@ -21,7 +22,7 @@ def main() -> None:
     chosen = parser.parse_args()
     try:
         binaries = build()
-    except NoGoError as error:
+    except (NoGoError, subprocess.CalledProcessError) as error:
         print(f"{error}\nTests of a real API server will be skipped.", file=sys.stderr)
         sys.exit(1 if os.environ.get("CI") or chosen.serve else 0)
     print(f"control plane: {binaries.folder}")

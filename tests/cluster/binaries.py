@@ -7,6 +7,7 @@ outside the repository. Go comes from the PATH, or (a machine with an old Go or 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -28,6 +29,10 @@ _PACKAGES = {
 _NEEDED = ("kube-apiserver", "etcd")
 _BUILD_SECONDS = 1800
 _VERSION = "k8s.io/component-base/version"
+#: debugging data is neither made nor linked, which saves time and memory
+_FLAGS = ("-trimpath", "-gcflags=all=-dwarf=false")
+_LINKER_FLAGS = "-s -w"
+_ENVIRONMENT = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false"}
 
 
 class NoGoError(Exception):
@@ -54,7 +59,8 @@ def kubernetes_version() -> str:
 
 def cache_folder() -> Path:
     """Where the built programs are kept. Its name changes with all that they are made of."""
-    made_of = b"".join((HERE / name).read_bytes() for name in ("go.mod", "go.sum", "binaries.py"))
+    made_of = b"".join((HERE / name).read_bytes() for name in ("go.mod", "go.sum"))
+    made_of += repr((_PACKAGES, _FLAGS, _ENVIRONMENT)).encode()
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = f"kubernetes-{kubernetes_version()}-{hashlib.sha256(made_of).hexdigest()[:12]}"
     return root / "storage-analyzer" / name
@@ -78,32 +84,33 @@ def build() -> Binaries:
         return found
     target = cache_folder()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as name:
-        scratch = Path(name)
-        _compile(_go(scratch), scratch)
-        made = scratch / "bin"
-        try:
-            made.rename(target)
-        except OSError:  # another process was faster
-            if not target.is_dir():
-                raise
+    with (target.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two at once, the second finds what the first has built
+        if target.is_dir():
+            return Binaries(target)
+        for remains in target.parent.glob(".building-*"):  # of a build that was killed
+            shutil.rmtree(remains, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as name:
+            scratch = Path(name)
+            _compile(_go(scratch), scratch)
+            (scratch / "bin").rename(target)
     return Binaries(target)
 
 
 def _compile(go: str, scratch: Path) -> None:
-    """All programs in one folder. Debugging data is not made, which saves time and memory."""
+    """All programs in one folder."""
     version = kubernetes_version()
     major, minor, _ = version.split(".", 2)
     stamps = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
-    flags = "-s -w " + " ".join(f"-X {_VERSION}.{key}={value}" for key, value in stamps.items())
+    linker = " ".join((_LINKER_FLAGS, *(f"-X {_VERSION}.{key}={value}" for key, value in stamps.items())))
     # compiled packages go to the scratch folder: 2 GB that nobody needs a second time
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
-    environment["GOCACHE"] = str(scratch / "objects")
+    environment = {**os.environ, **_ENVIRONMENT, "GOCACHE": str(scratch / "objects")}
+    jobs = str(min(4, os.cpu_count() or 1))
     for name, package in _PACKAGES.items():
         began = time.monotonic()
         print(f"building {name} ...", end=" ", flush=True)
-        command = [go, "build", "-p", str(min(4, os.cpu_count() or 1)), "-trimpath", f"-ldflags={flags}"]
-        command += ["-gcflags=all=-dwarf=false", "-o", str(scratch / "bin" / name), package]
+        command = [go, "build", "-p", jobs, *_FLAGS, f"-ldflags={linker}"]
+        command += ["-o", str(scratch / "bin" / name), package]
         subprocess.run(command, cwd=HERE, env=environment, check=True, timeout=_BUILD_SECONDS)
         print(f"{time.monotonic() - began:.0f} s", flush=True)
 
