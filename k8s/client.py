@@ -151,7 +151,7 @@ class _Cluster:
             try:
                 body = self._body(response)
             finally:
-                response.close() if not response.isclosed() else response.release_conn()
+                response.close()  # a connection whose answer was read to its end is kept for the next
         except (HTTPError, ApiException, OSError, ValueError) as error:
             raise InputError(self._unreachable(error)) from None
         if response.status == 401:
@@ -163,7 +163,7 @@ class _Cluster:
 
     def _body(self, response: Any) -> bytes | None:
         chunks, size, end = [], 0, self._clock() + _ANSWER_SECONDS
-        for chunk in response.stream(_CHUNK_BYTES, decode_content=True):
+        while chunk := response.read1(_CHUNK_BYTES, decode_content=True):
             size += len(chunk)
             if size > MAX_ANSWER_BYTES:
                 return None

@@ -23,6 +23,8 @@ def main() -> None:
     try:
         binaries = build()
     except (NoGoError, subprocess.CalledProcessError) as error:
+        output: bytes = getattr(error, "stderr", None) or b""
+        print(output.decode(errors="replace")[-3000:], file=sys.stderr)
         print(f"{error}\nTests of a real API server will be skipped.", file=sys.stderr)
         sys.exit(1 if os.environ.get("CI") or chosen.serve else 0)
     print(f"control plane: {binaries.folder}")

@@ -111,7 +111,9 @@ def _compile(go: str, scratch: Path) -> None:
         print(f"building {name} ...", end=" ", flush=True)
         command = [go, "build", "-p", jobs, *_FLAGS, f"-ldflags={linker}"]
         command += ["-o", str(scratch / "bin" / name), package]
-        subprocess.run(command, cwd=HERE, env=environment, check=True, timeout=_BUILD_SECONDS)
+        subprocess.run(
+            command, cwd=HERE, env=environment, check=True, stderr=subprocess.PIPE, timeout=_BUILD_SECONDS
+        )
         print(f"{time.monotonic() - began:.0f} s", flush=True)
 
 
