@@ -144,7 +144,14 @@ def _remedy(group: OptionSet, hazard: Hazard) -> str:
             else f"Set the mount options yourself: `{hazard.fact.instead or 'vers=4.1'}`"
         ) + "; volumes that exist keep what they were made with."
     text = f"In {group.obj.label}, {dotted(hazard.option.path)}: {instead}."
-    if group.obj.kind == "StorageClass":
+    if hazard.option.path[0] == "parameters":
+        text += (
+            " The parameters of a class that exists can't be changed: make it anew. Volumes that exist keep"
+            " theirs: move what is on them to new ones."
+        )
+    elif hazard.option.path[:2] == ("spec", "csi"):
+        text += " The source of a volume that exists can't be changed: make the PersistentVolume anew."
+    elif group.obj.kind == "StorageClass":
         text += (
             " Volumes that exist keep the options they were made with: change `spec.mountOptions` of those"
             " PersistentVolumes too, then restart the pods."

@@ -196,7 +196,12 @@ def _start(binaries: Binaries, folder: Path, controllers: bool, processes: ExitS
         "--audit-log-mode=blocking",
         "--etcd-compaction-interval=0",  # tests compact when they want to
         "--watch-cache-sizes=configmaps#0",  # lists of these come from etcd, whose tokens can expire
-        *([] if controllers else ["--disable-admission-plugins=ServiceAccount"]),
+        # without controllers nobody makes service accounts, and nobody lets go of volumes
+        *(
+            []
+            if controllers
+            else ["--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection"]
+        ),
     ]
     for name, command in (("etcd", etcd), ("kube-apiserver", api)):
         plane.pids[name] = _launch(name, command, folder, processes).pid

@@ -86,6 +86,15 @@ def _await_rights(client: Client, plural: str, within: str, allowed: bool) -> No
     raise AssertionError(f"rights to list {plural} did not become {allowed}")
 
 
+def await_served(client: Client, path: str) -> None:
+    """Until the API server serves a kind that was just defined."""
+    for _ in range(200):
+        if client.call("GET", f"{path}?limit=1")[0] == 200:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} was not served")
+
+
 def definition(group: str, kind: str, plural: str, version: str, schema: Object | None = None) -> Object:
     """A CustomResourceDefinition; without a schema it takes anything."""
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -98,3 +107,30 @@ def definition(group: str, kind: str, plural: str, version: str, schema: Object 
     names = {"kind": kind, "plural": plural, "singular": kind.lower()}
     spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [served]}
     return {"metadata": {"name": f"{plural}.{group}"}, "spec": spec}
+
+
+def _fields(*names: str) -> Object:
+    return {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+
+
+_RESULT: Object = _fields("category", "message", "policy", "rule", "source")
+_RESULT["required"] = ["policy"]
+_RESULT["properties"] |= {
+    "result": {"type": "string", "enum": ["pass", "fail", "warn", "error", "skip"]},
+    "severity": {"type": "string", "enum": ["critical", "high", "medium", "low", "info"]},
+    "scored": {"type": "boolean"},
+    "properties": {"type": "object", "additionalProperties": {"type": "string"}},
+    "resources": {
+        "type": "array",
+        "items": _fields("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid"),
+    },
+}
+_COUNTS = {name: {"type": "integer"} for name in ("pass", "fail", "warn", "error", "skip")}
+#: wgpolicyk8s.io/v1alpha2 as the definitions that Kyverno installs have it
+POLICY_REPORT: Object = {
+    "type": "object",
+    "properties": {
+        "results": {"type": "array", "items": _RESULT},
+        "summary": {"type": "object", "properties": _COUNTS},
+    },
+}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -66,22 +65,22 @@ def names(delivery: Delivery) -> list[str]:
 
 def test_objects_come_with_their_kind_and_without_bookkeeping(admin: Client, api: Api) -> None:
     body = {
-        "metadata": {"name": "gold-fast", "annotations": {"team": "ml"}},
+        "metadata": {"name": "live-fast", "annotations": {"team": "ml"}},
         "provisioner": "ebs.csi.aws.com",
         "parameters": {"type": "gp3"},
     }
     admin.create(objects.CLASSES, body)
-    gold = {"metadata": {"name": "gold"}, "driverName": "ebs.csi.aws.com", "parameters": {"iops": "4000"}}
+    gold = {"metadata": {"name": "live-gold"}, "driverName": "ebs.csi.aws.com", "parameters": {"iops": "4000"}}
     admin.create(objects.ATTRIBUTES, gold)
     found = {(obj.kind, obj.name): obj for obj in load_live(api).objects}
-    storage = found["StorageClass", "gold-fast"]
+    storage = found["StorageClass", "live-fast"]
     assert (storage.group, storage.version) == ("storage.k8s.io", "v1")
     assert storage.data["parameters"] == {"type": "gp3"}
     assert storage.annotations == {"team": "ml"}
     assert "managedFields" not in storage.data["metadata"]
     assert storage.source.origin == "test"
-    assert storage.source.reference(("parameters", "type")) == "StorageClass/gold-fast parameters.type"
-    attributes = found["VolumeAttributesClass", "gold"]
+    assert storage.source.reference(("parameters", "type")) == "StorageClass/live-fast parameters.type"
+    attributes = found["VolumeAttributesClass", "live-gold"]
     assert (attributes.version, attributes.data["parameters"]) == ("v1", {"iops": "4000"})
 
 
@@ -127,9 +126,9 @@ def test_a_list_that_always_expires_is_finished_and_coverage_says_so(
 
 
 def test_a_forbidden_kind_is_named_and_the_rest_is_read(plane: ControlPlane, admin: Client) -> None:
-    objects.namespace(admin, "ml")
-    admin.create("/api/v1/namespaces/ml/persistentvolumeclaims", objects.claim("ckpt"))
-    admin.create("/api/v1/namespaces/ml/configmaps", objects.config_map("settings"))
+    objects.namespace(admin, "live")
+    admin.create("/api/v1/namespaces/live/persistentvolumeclaims", objects.claim("ckpt"))
+    admin.create("/api/v1/namespaces/live/configmaps", objects.config_map("settings"))
     objects.allow(admin, frozenset({"persistentvolumeclaims"}))
     with open_cluster(kubeconfig=plane.kubeconfig()) as api:
         delivery = load_live(api)
@@ -140,15 +139,15 @@ def test_a_forbidden_kind_is_named_and_the_rest_is_read(plane: ControlPlane, adm
 
 
 def test_rights_in_one_namespace_are_enough_for_that_namespace(plane: ControlPlane, admin: Client) -> None:
-    objects.namespace(admin, "ml")
-    admin.create("/api/v1/namespaces/ml/persistentvolumeclaims", objects.claim("ckpt"))
-    objects.allow(admin, within="ml")
+    objects.namespace(admin, "live")
+    admin.create("/api/v1/namespaces/live/persistentvolumeclaims", objects.claim("ckpt"))
+    objects.allow(admin, within="live")
     with open_cluster(kubeconfig=plane.kubeconfig()) as api:
-        delivery = load_live(api, ("ml",))
+        delivery = load_live(api, ("live",))
     assert {"StorageClass", "PersistentVolume"} <= {item.kind for item in delivery.unseen}
     assert all(item.reason.endswith("may not be listed (403)") for item in delivery.unseen)
     assert "ckpt" in [obj.name for obj in delivery.objects]
-    assert delivery.notes[0] == "only these namespaces were read: ml"
+    assert delivery.notes[0] == "only these namespaces were read: live"
 
 
 def test_nothing_but_lists_is_asked_for_and_never_a_secret(plane: ControlPlane, admin: Client) -> None:
@@ -174,13 +173,9 @@ def test_the_served_version_is_used_and_one_not_understood_is_named(admin: Clien
     admin.create(objects.CRDS, objects.definition("jobset.x-k8s.io", "JobSet", "jobsets", "v9"))
     kinds = [kind for kind in KINDS if kind.name in ("RayCluster", "JobSet")]
     cluster = {"apiVersion": "ray.io/v1alpha1", "kind": "RayCluster", "metadata": {"name": "train"}}
-    for _ in range(100):
-        status, _answer = admin.call(
-            "POST", "/apis/ray.io/v1alpha1/namespaces/default/rayclusters", cluster
-        )
-        if status in (201, 409) and admin.call("GET", "/apis/jobset.x-k8s.io/v9/jobsets")[0] == 200:
-            break
-        time.sleep(0.1)
+    objects.await_served(admin, "/apis/ray.io/v1alpha1/rayclusters")
+    objects.await_served(admin, "/apis/jobset.x-k8s.io/v9/jobsets")
+    admin.create("/apis/ray.io/v1alpha1/namespaces/default/rayclusters", cluster)
     delivery = load_live(api, kinds=kinds)
     assert [(obj.kind, obj.version, obj.name) for obj in delivery.objects] == [
         ("RayCluster", "v1alpha1", "train")
