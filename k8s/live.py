@@ -9,6 +9,7 @@ See https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-larg
 from __future__ import annotations
 
 import gc
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,11 @@ MAX_RESTARTS = 2
 _SHRINK = 4  # a page that is too large is asked for again with a quarter of its objects
 _EASY_BYTES = 8 * 2**20  # larger pages make the next ones smaller
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_SHARED = ("containers", "initContainers", "volumes", "template", "affinity", "tolerations")
+#: what no rule reads: of every object, of pods, and of their containers
+_BOOKKEEPING = ("managedFields", "uid", "resourceVersion", "generation", "selfLink")
+_OF_THE_NODE = ("nodeName", "tolerations", "affinity", "topologySpreadConstraints", "hostname", "dnsPolicy")
+_OF_THE_KUBELET = ("readinessProbe", "livenessProbe", "startupProbe", "lifecycle", "imagePullPolicy",
+                   "terminationMessagePath", "terminationMessagePolicy")  # fmt: skip
 
 
 def load_live(
@@ -211,20 +216,43 @@ def _objects(reading: _Reading, kind: Kind, version: str, items: Iterable[Any]) 
 
 
 def _trim(item: dict[str, Any], kind: Kind, parts: dict[bytes, Any]) -> None:
-    """Drop bookkeeping, which is most of an object, and keep parts that many pods share only once."""
+    """Drop bookkeeping, which is most of an object, and keep what many objects have in common only once."""
     metadata = item.get("metadata")
     if isinstance(metadata, dict):
-        metadata.pop("managedFields", None)
+        _drop(metadata, _BOOKKEEPING)
         if isinstance(metadata.get("annotations"), dict):
             metadata["annotations"].pop(_LAST_APPLIED, None)
+        _share(metadata, parts)
     item.pop("binaryData", None)
+    spec = item.get("spec")
     if kind.templates:
         item.pop("status", None)
-    spec = item.get("spec")
-    if kind.templates and isinstance(spec, dict):
-        for key in _SHARED:
-            if key in spec:
-                spec[key] = parts.setdefault(orjson.dumps(spec[key]), spec[key])
+    if isinstance(spec, dict):
+        if "" in kind.templates:  # the pod itself
+            _drop(spec, _OF_THE_NODE)
+            for container in (*list_at(spec, "containers"), *list_at(spec, "initContainers")):
+                if isinstance(container, dict):
+                    _drop(container, _OF_THE_KUBELET)
+                    _share(container, parts)
+        _share(spec, parts)
+        _share(item, parts, ("spec",))
+
+
+def _drop(mapping: dict[str, Any], keys: Iterable[str]) -> None:
+    for key in keys:
+        mapping.pop(key, None)
+
+
+def _share(mapping: dict[str, Any], parts: dict[bytes, Any], keys: Iterable[str] = ()) -> None:
+    """Put the part that was seen first in the place of those equal to it; nobody changes an object."""
+    for key in keys or list(mapping):
+        value = mapping[key]
+        if isinstance(value, dict | list):
+            try:
+                text = orjson.dumps(value)
+            except orjson.JSONEncodeError:  # it reads deeper nesting than it writes
+                continue
+            mapping[key] = parts.setdefault(hashlib.blake2b(text, digest_size=16).digest(), value)
 
 
 def _base(group: str, version: str) -> str:

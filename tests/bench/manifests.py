@@ -7,12 +7,10 @@ file each. Wanted: 10,000 manifests in 12 s and 500 MB, and twice as many in at 
 from __future__ import annotations
 
 import argparse
-import os
-import resource
-import sys
 import tempfile
-import time
 from pathlib import Path
+
+from tests.bench.processes import audited
 
 WANTED_SECONDS, WANTED_MB = 12, 500
 
@@ -136,26 +134,6 @@ def write(folder: Path, count: int) -> int:
     return size
 
 
-def measured(folder: Path, *options: str) -> tuple[float, float, float]:
-    """(seconds of wall time, of processor time, MB of resident memory at most) of one audit."""
-    command = [sys.executable, "-m", "analyzer", "audit", str(folder), "--format", "json", *options]
-    began = time.monotonic()
-    child = os.posix_spawn(
-        command[0], command, os.environ,
-        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
-    )  # fmt: skip
-    _, status, usage = os.wait4(child, 0)
-    seconds = time.monotonic() - began
-    code = os.waitstatus_to_exitcode(status)
-    if code not in (0, 1):
-        raise SystemExit(f"{' '.join(command[:4])} ended with {code}")
-    return seconds, usage.ru_utime + usage.ru_stime, _megabytes(usage)
-
-
-def _megabytes(usage: resource.struct_rusage) -> float:
-    return usage.ru_maxrss / 1024
-
-
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.manifests", description=__doc__)
@@ -167,8 +145,8 @@ def main() -> None:
         count = chosen.manifests * factor
         with tempfile.TemporaryDirectory(prefix="storage-analyzer-bench-") as name:
             size = write(Path(name), count)
-            measured(Path(name))  # warms the page cache and the byte code
-            seconds, busy, memory = measured(Path(name))
+            audited(name)  # warms the page cache and the byte code
+            seconds, busy, memory = audited(name)
         per.append(busy / count)
         figures = f"{seconds:.2f} s ({busy:.2f} s busy), {memory:.0f} MB"
         print(f"{count:,} manifests, {size / 1e6:.1f} MB: {figures}", flush=True)

@@ -70,8 +70,8 @@ def test_objects_come_with_their_kind_and_without_bookkeeping(admin: Client, api
         "parameters": {"type": "gp3"},
     }
     admin.create(objects.CLASSES, body)
-    gold = {"metadata": {"name": "live-gold"}, "driverName": "ebs.csi.aws.com", "parameters": {"iops": "4000"}}
-    admin.create(objects.ATTRIBUTES, gold)
+    gold = {"driverName": "ebs.csi.aws.com", "parameters": {"iops": "4000"}}
+    admin.create(objects.ATTRIBUTES, {**gold, "metadata": {"name": "live-gold"}})
     found = {(obj.kind, obj.name): obj for obj in load_live(api).objects}
     storage = found["StorageClass", "live-fast"]
     assert (storage.group, storage.version) == ("storage.k8s.io", "v1")

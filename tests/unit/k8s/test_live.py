@@ -181,6 +181,15 @@ def test_pods_of_one_template_share_what_they_have_in_common() -> None:
     assert "status" not in one
 
 
+def test_deep_nesting_does_no_harm() -> None:
+    deep = b'{"items":[{"metadata":{"name":"a"},"spec":' + b'{"a":' * 900 + b"1" + b"}" * 900 + b"}]}"
+    api = Scripted(lambda _path, _query: Answer(200, deep))
+    assert [obj.name for obj in load_live(api, kinds=kinds("Pod")).objects] == ["a"]
+    bottomless = Answer(200, b'{"items":' + b"[" * 100_000)
+    delivery = load_live(Scripted(lambda _path, _query: bottomless), kinds=kinds("Pod"))
+    assert "the answer is no list" in delivery.unseen[0].reason
+
+
 def test_the_state_of_volumes_is_kept() -> None:
     api = Scripted(lambda _path, _query: items("a", status={"phase": "Bound"}))
     (found,) = load_live(api, kinds=kinds("PersistentVolumeClaim")).objects
