@@ -1,7 +1,7 @@
 """A cluster's API as raw answers to GET requests. Nothing else imports the `kubernetes` package.
 
 The official client loads the kubeconfig or the pod's own account, and does TLS and tokens. Its models are
-not used: reading raw pages takes a fifth of the time (docs/adr/0011-raw-pages-of-the-api.md).
+not used: reading raw pages takes a fifth of the time (docs/adr/0014-raw-pages-of-the-api.md).
 """
 
 from __future__ import annotations

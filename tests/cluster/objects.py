@@ -41,9 +41,14 @@ def claim(name: str, storage: str = "fast") -> Object:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def allow(client: Client, forbidden: frozenset[str] = frozenset(), within: str = "") -> None:
-    """Let the auditor list every kind that is read, but for the plural names in `forbidden`: everywhere, or
-    in one namespace. Rights that an earlier test gave end."""
+_USER: Object = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": AUDITOR}
+
+
+def allow(
+    client: Client, forbidden: frozenset[str] = frozenset(), within: str = "", subject: Object = _USER
+) -> None:
+    """Let the auditor, or another subject, list every kind that is read, but for the plural names in
+    `forbidden`: everywhere, or in one namespace. Rights that an earlier test gave end."""
     revoke(client)
     rules = [
         {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["list"]}
@@ -54,13 +59,16 @@ def allow(client: Client, forbidden: frozenset[str] = frozenset(), within: str =
     body = {
         "metadata": {"name": "auditor"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "auditor"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": AUDITOR}],
+        "subjects": [subject],
     }
     place = f"namespaces/{within}/rolebindings" if within else "clusterrolebindings"
     client.create(f"{_RBAC}/{place}", body)
-    _await_rights(client, "pods", within, True)
+    name = subject["name"]
+    if subject["kind"] == "ServiceAccount":
+        name = f"system:serviceaccount:{subject['namespace']}:{name}"
+    _await_rights(client, name, "pods", within, True)
     for plural in forbidden:
-        _await_rights(client, plural, within, False)
+        _await_rights(client, name, plural, within, False)
 
 
 def revoke(client: Client) -> None:
@@ -71,19 +79,19 @@ def revoke(client: Client) -> None:
         client.call("DELETE", f"{_RBAC}/namespaces/{within}/rolebindings/auditor")
     client.call("DELETE", f"{_RBAC}/clusterrolebindings/auditor")
     client.call("DELETE", f"{_RBAC}/clusterroles/auditor")
-    _await_rights(client, "pods", "", False)
+    _await_rights(client, AUDITOR, "pods", "", False)
 
 
-def _await_rights(client: Client, plural: str, within: str, allowed: bool) -> None:
+def _await_rights(client: Client, user: str, plural: str, within: str, allowed: bool) -> None:
     """Until the API server has taken notice of new rights, which it does a moment later."""
     attributes = {"resource": plural, "verb": "list", "namespace": within}
-    body: Object = {"spec": {"user": AUDITOR, "resourceAttributes": attributes}}
+    body: Object = {"spec": {"user": user, "resourceAttributes": attributes}}
     for _ in range(200):
         _, answer = client.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
         if answer["status"]["allowed"] is allowed:
             return
         time.sleep(0.05)
-    raise AssertionError(f"rights to list {plural} did not become {allowed}")
+    raise AssertionError(f"rights of {user} to list {plural} did not become {allowed}")
 
 
 def await_served(client: Client, path: str) -> None:

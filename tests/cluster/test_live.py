@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -161,6 +162,29 @@ def test_nothing_but_lists_is_asked_for_and_never_a_secret(plane: ControlPlane, 
     assert "secrets" not in resources
     assert {verb for verb, _ in asked} <= {"list", "get"}
     assert all(path.startswith("/api") and len(path.split("/")) <= 4 for path in paths), paths  # discovery
+
+
+def test_a_pod_reads_its_cluster_with_its_own_account(
+    plane: ControlPlane, admin: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    admin.create(accounts, {"metadata": {"name": "audit"}})
+    status, answer = admin.call("POST", f"{accounts}/audit/token", {"spec": {"expirationSeconds": 600}})
+    assert status == 201
+    (tmp_path / "token").write_text(answer["status"]["token"])
+    objects.allow(admin, subject={"kind": "ServiceAccount", "name": "audit", "namespace": "default"})
+    # what a pod has: two variables, and two files in a place that only a pod may write
+    monkeypatch.setattr(
+        "kubernetes.config.incluster_config.SERVICE_TOKEN_FILENAME", str(tmp_path / "token")
+    )
+    monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_CERT_FILENAME", str(plane.certificate))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", plane.url.rpartition(":")[2])
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with open_cluster() as api:
+        delivery = load_live(api)
+    assert (delivery.inputs, delivery.unseen) == (("in-cluster",), ())
+    assert delivery.objects
 
 
 def test_kinds_of_groups_that_are_not_installed_are_not_there(api: Api) -> None:
