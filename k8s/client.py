@@ -18,7 +18,7 @@ import yaml
 
 from analyzer.core.errors import InputError, ToolError
 
-MAX_ANSWER_BYTES = 64 * 2**20
+MAX_ANSWER_BYTES = 32 * 2**20
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
 _ANSWER_SECONDS = 180  # a server that drips its answer byte by byte is given up

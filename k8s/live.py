@@ -26,8 +26,11 @@ from k8s.objects import Delivery, KubeObject, LiveSource, Unseen, list_at, mappi
 
 PAGE_SIZE = 500
 MAX_OBJECTS = 1_000_000
+MAX_PAGES = 100_000
 MAX_BYTES = 8 * 2**30
 MAX_RESTARTS = 2
+MAX_VALUE_CHARS = 2**17  # of a ConfigMap: settings and scripts are shorter, dashboards and archives aren't
+_OTHERS_ASKED = 4  # versions of a group that we don't know, in which a kind may be served
 _SHRINK = 4  # a page that is too large is asked for again with a quarter of its objects
 _EASY_BYTES = 8 * 2**20  # larger pages make the next ones smaller
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -63,6 +66,9 @@ def load_live(
         notes += [
             f"namespace {name} holds nothing that is read" for name in namespaces if name not in found
         ]
+    if reading.seen["long"]:
+        limit = f"{MAX_VALUE_CHARS // 1024} KiB"
+        notes.append(f"values of ConfigMaps longer than {limit} were not read: {reading.seen['long']:,}")
     seen = {"kinds": len(served), "pages": reading.seen["pages"], "objects": len(reading.objects)}
     return Delivery(reading.objects, (api.name,), seen, (), tuple(reading.unseen), tuple(notes))
 
@@ -83,13 +89,18 @@ class _Reading:
         """Say that a kind could not be listed."""
         self.unseen.append(Unseen(kind.name, f"{_label(kind)} {reason}"))
 
+    def note(self, text: str) -> None:
+        """Say something, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
 
 def _served(reading: _Reading, kinds: Iterable[Kind]) -> list[tuple[Kind, str]]:
     """The kinds that the cluster serves, each with the version to ask for. Rights are checked before
     existence, so without this every kind that isn't there would look forbidden."""
     answer = reading.api.get("/apis")
     if answer.status == 403:  # discovery is closed: ask for everything
-        reading.notes.append("the API server doesn't say which kinds it serves (403)")
+        reading.note("the API server doesn't say which kinds it serves (403)")
         return [(kind, kind.versions[0]) for kind in kinds]
     groups = _parsed(answer)
     if answer.status != 200 or not isinstance(mapping_at(groups).get("groups"), list):
@@ -115,31 +126,31 @@ def _served(reading: _Reading, kinds: Iterable[Kind]) -> list[tuple[Kind, str]]:
 def _version(
     reading: _Reading, kind: Kind, offered: Sequence[str], asked: dict[tuple[str, str], Answer]
 ) -> str:
-    """The version in which a kind is listed, empty if it isn't served."""
-    for version in [v for v in kind.versions if v in offered]:
+    """The version in which a kind is listed, empty if it isn't served, or in others alone."""
+    understood = [v for v in kind.versions if v in offered]
+    others = [v for v in offered if v not in kind.versions][:_OTHERS_ASKED]
+    for version in (*understood, *others):
         key = (kind.group, version)
         if key not in asked:
             asked[key] = reading.api.get(_base(kind.group, version))
         answer = asked[key]
-        if answer.status == 404:
-            continue
-        if answer.status == 403:
+        if answer.status == 403 and version in understood:
             return version
-        if answer.status != 200:
+        if answer.status not in (200, 403, 404):
             reading.miss(kind, f"can't be listed: its API group gives HTTP {answer.status}")
             return ""
         if any(text_at(r, "name") == kind.plural for r in list_at(_parsed(answer), "resources")):
-            return version
-    if offered and not any(v in offered for v in kind.versions):
-        reading.notes.append(
-            f"{_label(kind)}: only versions that are not understood ({', '.join(offered)})"
-        )
+            if version in understood:
+                return version
+            reading.miss(kind, f"is served in a version that is not understood ({version})")
+            return ""
     return ""
 
 
 def _read_list(reading: _Reading, kind: Kind, version: str, namespace: str) -> None:
     """All pages of one list."""
-    first, token, limit, restarts = len(reading.objects), "", reading.page_size, 0
+    first, token, limit = len(reading.objects), "", reading.page_size
+    expired = in_a_row = 0
     while True:
         query = {"limit": str(limit)} | ({"continue": token} if token else {})
         answer = reading.api.get(_path(kind, version, namespace), query)
@@ -147,20 +158,19 @@ def _read_list(reading: _Reading, kind: Kind, version: str, namespace: str) -> N
             limit = max(1, limit // _SHRINK)
             continue
         if answer.status == 410:
-            restarts += 1
+            expired, in_a_row = expired + 1, in_a_row + 1
             fresh = text_at(_parsed(answer), "metadata", "continue")
-            if restarts > MAX_RESTARTS and not fresh:
-                reading.miss(
-                    kind, "changes faster than it can be listed (410), so that its end was not seen"
-                )
-                return
-            if restarts <= MAX_RESTARTS:
+            if expired <= MAX_RESTARTS:
                 del reading.objects[first:]
                 token = ""
-                continue
-            reading.notes.append(f"{_label(kind)}: read while it changed, not as of one moment (410)")
-            token = fresh
+            elif fresh and in_a_row <= MAX_RESTARTS:
+                reading.note(f"{_label(kind)}: read while it changed, not as of one moment (410)")
+                token = fresh
+            else:
+                reading.miss(kind, "changes faster than it can be listed (410): its end was not seen")
+                return
             continue
+        in_a_row = 0
         page = _page(reading, kind, namespace, answer)
         if page is None:
             return
@@ -177,7 +187,8 @@ def _read_list(reading: _Reading, kind: Kind, version: str, namespace: str) -> N
 
 
 def _spent(reading: _Reading) -> bool:
-    return len(reading.objects) > MAX_OBJECTS or reading.seen["bytes"] > MAX_BYTES
+    seen = reading.seen
+    return len(reading.objects) > MAX_OBJECTS or seen["bytes"] > MAX_BYTES or seen["pages"] > MAX_PAGES
 
 
 def _page(reading: _Reading, kind: Kind, namespace: str, answer: Answer) -> tuple[list[Any], str] | None:
@@ -211,6 +222,8 @@ def _objects(reading: _Reading, kind: Kind, version: str, items: Iterable[Any]) 
             continue
         item["kind"], item["apiVersion"] = kind.name, api_version
         _trim(item, kind, reading.parts)
+        if kind.name == "ConfigMap":
+            reading.seen["long"] += _shorten(item)
         namespace, name = text_at(item, "metadata", "namespace"), text_at(item, "metadata", "name")
         yield KubeObject.of(item, LiveSource(reading.api.name, kind.name, namespace, name))
 
@@ -223,7 +236,6 @@ def _trim(item: dict[str, Any], kind: Kind, parts: dict[bytes, Any]) -> None:
         if isinstance(metadata.get("annotations"), dict):
             metadata["annotations"].pop(_LAST_APPLIED, None)
         _share(metadata, parts)
-    item.pop("binaryData", None)
     spec = item.get("spec")
     if kind.templates:
         item.pop("status", None)
@@ -236,6 +248,17 @@ def _trim(item: dict[str, Any], kind: Kind, parts: dict[bytes, Any]) -> None:
                     _share(container, parts)
         _share(spec, parts)
         _share(item, parts, ("spec",))
+
+
+def _shorten(config_map: dict[str, Any]) -> int:
+    """Drop what is no text, or a very long one; returns how many of those there were."""
+    config_map.pop("binaryData", None)
+    data = config_map.get("data")
+    if not isinstance(data, dict):
+        return 0
+    long = [key for key, value in data.items() if isinstance(value, str) and len(value) > MAX_VALUE_CHARS]
+    _drop(data, long)
+    return len(long)
 
 
 def _drop(mapping: dict[str, Any], keys: Iterable[str]) -> None:

@@ -204,4 +204,6 @@ def test_the_served_version_is_used_and_one_not_understood_is_named(admin: Clien
     assert [(obj.kind, obj.version, obj.name) for obj in delivery.objects] == [
         ("RayCluster", "v1alpha1", "train")
     ]
-    assert delivery.notes == ("JobSet (jobset.x-k8s.io): only versions that are not understood (v9)",)
+    assert [item.reason for item in delivery.unseen] == [
+        "JobSet (jobset.x-k8s.io) is served in a version that is not understood (v9)"
+    ]

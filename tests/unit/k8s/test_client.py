@@ -20,6 +20,13 @@ from k8s.client import Answer, open_cluster
 Reply = Callable[[BaseHTTPRequestHandler], None]
 
 
+class Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up is what some tests are about."""
+
+
 class Server:
     """An HTTP server on loopback whose next answer a test chooses; `asked` are the paths."""
 
@@ -38,8 +45,7 @@ class Server:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
+        self.http = Quiet(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
 
     @property

@@ -75,6 +75,20 @@ def test_endless_pages_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not read to its end" in delivery.unseen[0].reason
 
 
+def test_endless_empty_pages_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MAX_PAGES", 50)
+    count = iter(range(10**9))
+    delivery = load_live(Scripted(lambda _p, _q: items(token=str(next(count)))), kinds=kinds("ConfigMap"))
+    assert "not read to its end" in delivery.unseen[0].reason
+
+
+def test_a_list_that_expires_whatever_is_asked_ends() -> None:
+    count = iter(range(10**9))
+    api = Scripted(lambda _p, _q: answer({"metadata": {"continue": str(next(count))}}, 410))
+    delivery = load_live(api, kinds=kinds("ConfigMap"))
+    assert "changes faster than it can be listed (410)" in delivery.unseen[0].reason
+
+
 def test_many_bytes_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "MAX_BYTES", 10_000)
     count = iter(range(10**9))
@@ -179,6 +193,16 @@ def test_pods_of_one_template_share_what_they_have_in_common() -> None:
     assert one["spec"]["containers"] == spec["containers"]
     assert one["spec"]["containers"] is other["spec"]["containers"]
     assert "status" not in one
+
+
+def test_very_long_values_of_config_maps_are_left_out_and_counted() -> None:
+    data = {"train.sh": "torchrun train.py", "dashboard.json": "x" * (live.MAX_VALUE_CHARS + 1)}
+    api = Scripted(lambda _path, _query: items("a", data=data, binaryData={"model": "AAAA"}))
+    delivery = load_live(api, kinds=kinds("ConfigMap"))
+    (found,) = delivery.objects
+    assert found.data["data"] == {"train.sh": "torchrun train.py"}
+    assert "binaryData" not in found.data
+    assert delivery.notes == ("values of ConfigMaps longer than 128 KiB were not read: 1",)
 
 
 def test_deep_nesting_does_no_harm() -> None:
