@@ -14,12 +14,12 @@ JOBS ?= 2
 DEMO ?= captures/nfs41-ganesha-locks-restart-port20490.pcap
 OUT ?= out/demo
 
-.PHONY: help test check unit demo bench docs format lock clean tshark browser
+.PHONY: help test check unit cluster demo bench docs format lock clean tshark browser
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
-test: tshark browser check unit ## everything that must pass before a change lands
+test: tshark browser cluster check unit ## everything that must pass before a change lands
 
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check .
@@ -28,7 +28,10 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/lint-imports --no-logo
 
 unit: $(READY) ## the tests alone; skipped ones are listed with the reason
-	timeout --kill-after=30 900 $(BIN)/python -m pytest -n $(JOBS) --timeout 300 -rs
+	timeout --kill-after=30 900 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --timeout 300 -rs
+
+cluster: $(READY) ## build kube-apiserver and etcd for tests, once (5 minutes; kept in ~/.cache/storage-analyzer)
+	$(BIN)/python -m tests.cluster
 
 demo: tshark $(READY) ## analyse a capture of this repository (DEMO=...); writes out/demo/report.html
 	@mkdir -p $(OUT)

@@ -20,6 +20,8 @@ class Loss(enum.StrEnum):
     UNDECODED = "undecoded messages"
     UNMATCHED = "replies without a call"
     CAPPED = "capped"
+    UNREADABLE = "unreadable inputs"
+    UNSEEN = "kinds that may not be listed"
     FILTERED = "filtered"
 
 
@@ -56,7 +58,7 @@ class Coverage:
     missing (more than 1 % of segments, bytes or messages) that finding nothing means nothing: the engine
     then says *unknown* instead of *upheld*. `blind` is True where it is too much for following state over
     time at all, or where it can't be said when the missing messages passed: rules that need that are not
-    run. `blind` implies `severe`.
+    run. `blind` implies `severe`. `unseen` maps a kind of objects that could not be listed to the reason.
     """
 
     seen: Mapping[str, int] = field(default_factory=dict)
@@ -67,12 +69,21 @@ class Coverage:
     severe: bool = False
     blind: bool = False
     gaps: tuple[Gap, ...] = ()
+    unseen: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def degraded(self) -> bool:
         """True if anything that a rule may need was lost."""
-        harmless = {Loss.MID_END, Loss.FILTERED}
-        return self.severe or any(n.loss is not None and n.loss not in harmless for n in self.notes)
+        return self.severe or bool(self._losses())
+
+    @property
+    def doubtful(self) -> bool:
+        """True if what was lost may make a finding wrong: that lowers confidence. A manifest that can't
+        be read says nothing about what stands in another."""
+        return self.severe or bool(self._losses() - {Loss.UNREADABLE, Loss.UNSEEN})
+
+    def _losses(self) -> set[Loss]:
+        return {n.loss for n in self.notes if n.loss is not None} - {Loss.MID_END, Loss.FILTERED}
 
 
 class Gaps:

@@ -85,6 +85,17 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """An edit of the input that mends a finding: what stands at `path` of the object `target` (its
+    evidence without a path) becomes `value`; None removes it. It may hold text of the input that no report
+    may show."""
+
+    target: str
+    path: tuple[str | int, ...]
+    value: object = None
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """What a rule yields. The engine adds id, severity, confidence and remedy.
 
@@ -97,6 +108,8 @@ class Hit:
     `leans_on` are the identity keys of the clients that must have been seen without a gap during all of
     `when` for the hit to be true: the engine withholds it where the input has such a gap. None stands
     for every client if the rule follows state, and for none if each hit stands on its frames alone.
+    `key` tells hits on one subject apart where evidence moves between runs (lines of a file).
+    `changes` mend the input, all together.
     """
 
     subject: Subject
@@ -110,6 +123,8 @@ class Hit:
     remedy: str | None = None
     complete: bool = True
     leans_on: tuple[str, ...] | None = None
+    key: str = ""
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +144,14 @@ class Finding:
     facts: Mapping[str, int | float | str]
     blame: Blame
     verdict: Verdict = Verdict.VIOLATED
+    key: str = ""
+    changes: tuple[Change, ...] = ()
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits, stable over runs on the same input: rule, subject and first evidence."""
-        parts = [self.rule, self.subject.kind, self.subject.name, *self.evidence[:1]]
+        """16 hex digits, stable over runs on the same input: rule, subject, and key or first evidence."""
+        place = [self.key] if self.key else self.evidence[:1]
+        parts = [self.rule, self.subject.kind, self.subject.name, *place]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
     def sort_key(self) -> tuple[int, int, int, str, str, str]:

@@ -1,8 +1,9 @@
 """Rules, folds, and the engine that runs them.
 
 A *fold* (in `analyzer.analysis`) walks the operations once and writes derived tables. A *rule* (in
-`analyzer.rules`) reads derived tables and yields hits. Both are found by walking their packages: a
-module of `analyzer.rules` that has a `RULE`, a module of `analyzer.analysis` that has a `FOLD`.
+`analyzer.rules` and `k8s.rules`) reads typed rows and yields hits: those of derived tables, or of the
+inventory of objects. Both are found by walking their packages: a module with a `RULE`, a module of
+`analyzer.analysis` that has a `FOLD`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fractions import Fraction
 from types import ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -59,16 +60,23 @@ class Fold:
     failed: bool = False
 
 
+class Rows(Protocol):
+    """Typed rows that rules read: derived tables of operations, or an inventory of objects."""
+
+    def of(self, row_type: type[Row]) -> Iterable[Row]:
+        """The rows of that type, in a stable order; none if nobody made any."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a rule is given: derived tables, coverage, and its options (default or `--set`)."""
+    """What a rule is given: rows, coverage, and its options (default or `--set`)."""
 
-    tables: Tables
+    tables: Rows
     coverage: Coverage
     options: Mapping[str, int | float] = field(default_factory=dict)
 
     def rows(self, row_type: type[Row]) -> Iterator[Row]:
-        """The rows of one derived table."""
+        """The rows of one type."""
         return iter(self.tables.of(row_type))
 
 
@@ -79,13 +87,17 @@ class Rule:
 
     * `id`: lower case with hyphens, as the field would say it: `lock-long-wait`.
     * `blame`: where to look first for the cause if it fires: client, server, network, ...
-    * `reads`: the row types of derived tables that `check` reads.
-    * `exercised_by`: kinds of operations; if none was seen the verdict is *not exercised*.
+    * `reads`: the row types that `check` reads.
+    * `exercised_by`: kinds of operations or objects; if none was seen the verdict is *not exercised*.
+    * `needs`: kinds of objects besides those of `exercised_by` that `check` looks at; if one may not be
+      listed, finding nothing means nothing.
     * `follows_state`: True if a hit leans on having seen *everything* (an absent message, a lock table
-      over time). Such a rule is *unknown* on an input that lost much. False if each hit stands on the
-      frames it cites alone.
+      over time, an object that nobody refers to). Such a rule is *unknown* on an input that lost much.
+      False if each hit stands on the evidence it cites alone.
     * `options`: thresholds with their defaults, units last in their names; `--set ID.NAME=VALUE`.
-    * `bad`, `good`: examples in the notation: the rule fires on each of `bad`, on none of `good`.
+    * `bad`, `good`: the rule fires on each of `bad`, on none of `good`. Examples are in the notation for
+      rules about operations, in YAML for rules about objects.
+    * `about`: what `exercised_by` counts: `operation` or `object`.
     """
 
     id: str
@@ -102,7 +114,8 @@ class Rule:
     exercised_by: frozenset[str] = frozenset()
     follows_state: bool = True
     options: Mapping[str, int | float] = field(default_factory=dict)
-    module: str = ""
+    needs: frozenset[str] = frozenset()
+    about: Literal["operation", "object"] = "operation"
 
     @property
     def documentation(self) -> str:
@@ -171,12 +184,12 @@ class Outcome:
 
 def judge(
     rules: Iterable[Rule],
-    tables: Tables,
+    tables: Rows,
     coverage: Coverage,
     kinds: Mapping[str, int],
     options: Mapping[str, Mapping[str, int | float]] | None = None,
 ) -> Outcome:
-    """Run the rules over the derived tables.
+    """Run the rules over the rows.
 
     A rule that raises is *unknown* with the reason as its evidence; it never takes the others down.
     """
@@ -219,8 +232,14 @@ def _with_doubt(judgement: Judgement, doubtful: Sequence[Hit]) -> Judgement:
 
 
 def _judge_one(rule: Rule, case: Case, kinds: Mapping[str, int]) -> tuple[Judgement, list[Hit]]:
+    unseen = sorted(coverage_reason for kind, coverage_reason in case.coverage.unseen.items()
+                    if kind in rule.needs or kind in rule.exercised_by)  # fmt: skip
+    if unseen and rule.follows_state:
+        return Judgement(rule.id, Verdict.UNKNOWN, reason=unseen[0]), []
     if rule.exercised_by and not any(kinds.get(kind) for kind in rule.exercised_by):
-        reason = f"no {', '.join(sorted(rule.exercised_by))} operation was seen"
+        if unseen:
+            return Judgement(rule.id, Verdict.UNKNOWN, reason=unseen[0]), []
+        reason = f"no {', '.join(sorted(rule.exercised_by))} {rule.about} was seen"
         if case.coverage.severe:  # there may have been some in what is missing
             reason += ", and too much of the traffic is missing to say that there was none"
             return Judgement(rule.id, Verdict.UNKNOWN, reason=reason), []
@@ -238,6 +257,8 @@ def _judge_one(rule: Rule, case: Case, kinds: Mapping[str, int]) -> tuple[Judgem
         return Judgement(rule.id, Verdict.UNKNOWN, reason=reason), []
     if hits:
         return Judgement(rule.id, Verdict.VIOLATED, findings=len(hits)), hits
+    if unseen:
+        return Judgement(rule.id, Verdict.UNKNOWN, reason=f"nothing found, but {unseen[0]}"), []
     if case.coverage.severe:
         return Judgement(rule.id, Verdict.UNKNOWN, reason="nothing found in what could be read"), []
     return Judgement(rule.id, Verdict.UPHELD), []
@@ -245,7 +266,7 @@ def _judge_one(rule: Rule, case: Case, kinds: Mapping[str, int]) -> tuple[Judgem
 
 def _finding(rule: Rule, hit: Hit, coverage: Coverage) -> Finding:
     confidence = rule.confidence
-    if coverage.degraded:
+    if coverage.doubtful:
         confidence = confidence.lowered()
     if not hit.complete:
         confidence = confidence.lowered()
@@ -262,6 +283,8 @@ def _finding(rule: Rule, hit: Hit, coverage: Coverage) -> Finding:
         docs=f"docs/rules/{rule.id}.md",
         facts=dict(hit.facts),
         blame=rule.blame if hit.blame is None else hit.blame,
+        key=hit.key,
+        changes=hit.changes,
     )
 
 

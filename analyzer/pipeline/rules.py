@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 import analyzer.rules
+import k8s.rules
 from analyzer.core.errors import InputError
 from analyzer.core.rule import Rule, discover
 from analyzer.report import rule_pages
@@ -12,7 +13,17 @@ from analyzer.report import rule_pages
 
 def all_rules() -> list[Rule]:
     """Every rule of the tool, in order of id."""
+    return sorted([*operation_rules(), *object_rules()], key=lambda rule: rule.id)
+
+
+def operation_rules() -> list[Rule]:
+    """Every rule about operations, in order of id."""
     return sorted(discover(analyzer.rules, "RULE", Rule), key=lambda rule: rule.id)
+
+
+def object_rules() -> list[Rule]:
+    """Every rule about Kubernetes objects, in order of id."""
+    return sorted(discover(k8s.rules, "RULE", Rule), key=lambda rule: rule.id)
 
 
 def list_rules(as_json: bool = False) -> str:

@@ -28,6 +28,7 @@ def render(view: ReportView) -> bytes:
         "schema": SCHEMA,
         "tool": {"name": "storage-analyzer", "version": view.version},
         "title": view.title,
+        "about": view.about,
         "redacted": view.redacted,
         "verdict": view.verdict,
         "start_ns": view.start_ns,
@@ -73,6 +74,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "remedy": finding.remedy,
         "docs": finding.docs,
         "facts": dict(finding.facts),
+        "key": finding.key,
     }
 
 

@@ -12,7 +12,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 @contextmanager
 def progress_line(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """Gives a function (stage, done, total): bytes while reading, frames while decoding."""
+    """Gives a function (stage, done, total): bytes while `reading`, else the things that the stage is named
+    after, frames while `decoding`."""
     if not console.is_terminal:
         yield lambda _stage, _done, _total: None
         return
@@ -27,7 +28,8 @@ def progress_line(console: Console) -> Iterator[Callable[[str, int, int], None]]
         tasks: dict[str, TaskID] = {}
 
         def advance(stage: str, done: int, total: int) -> None:
-            amount = decimal(done) if stage == "reading" else f"{done:,} frames"
+            noun = "frames" if stage == "decoding" else stage
+            amount = decimal(done) if stage == "reading" else f"{done:,} {noun}"
             if stage not in tasks:
                 tasks[stage] = display.add_task(stage, total=total, amount=amount)
             display.update(tasks[stage], completed=done, total=total, amount=amount)

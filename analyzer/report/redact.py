@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 
 import pyarrow as pa
@@ -138,9 +138,14 @@ class Redactor:
         self._counts: dict[str, int] = {}
 
     @classmethod
-    def of(cls, outcome: Outcome, coverage: Coverage, tables: Tables) -> Redactor:
-        """A redactor that knows every value of the run that may not survive."""
+    def of(
+        cls, outcome: Outcome, coverage: Coverage, tables: Tables, names: Iterable[tuple[str, str]] = ()
+    ) -> Redactor:
+        """A redactor that knows every value of the run that may not survive; `names` are further ones,
+        each with its category."""
         redactor = cls()
+        for name, category in names:
+            redactor.learn(name, category)
         for path in coverage.inputs:
             redactor.learn(path, "capture")
         for category, value in _table_values(tables):

@@ -19,15 +19,16 @@ def page(rule: Rule) -> str:
         f"- **Severity:** {rule.severity}",
         f"- **Confidence:** {rule.confidence} on a complete input",
         f"- **Look first at:** the {rule.blame}",
-        f"- **Not exercised without:** {_listed(sorted(rule.exercised_by))}",
+        f"- **Not exercised without:** {_listed(rule)}",
         f"- **Input that lost much:** {_when_lossy(rule)}",
     ]
     sections = [f"# {rule.title}", "\n".join(facts), rule.documentation]
     if rule.options:
         sections += ["## Options", _options(rule)]
     sections += ["## What to do", rule.remedy]
-    sections += ["## Fires on", *(_fenced(text) for text in rule.bad)]
-    sections += ["## Stays silent on", *(_fenced(text) for text in rule.good)]
+    language = "yaml" if rule.about == "object" else "text"
+    sections += ["## Fires on", *(_fenced(text, language) for text in rule.bad)]
+    sections += ["## Stays silent on", *(_fenced(text, language) for text in rule.good)]
     sections += ["## References", "\n".join(f"- {reference}" for reference in rule.references)]
     return "\n\n".join(sections) + "\n"
 
@@ -65,6 +66,7 @@ def to_json(rules: Sequence[Rule]) -> str:
             "severity": str(rule.severity),
             "confidence": str(rule.confidence),
             "blame": rule.blame.value,
+            "about": rule.about,
             "exercised_by": sorted(rule.exercised_by),
             "follows_state": rule.follows_state,
             "options": dict(rule.options),
@@ -87,13 +89,15 @@ def for_terminal(markdown: str) -> str:
     return captured.get()
 
 
-def _listed(kinds: Sequence[str]) -> str:
-    return f"{', '.join(kinds)} operations" if kinds else "anything"
+def _listed(rule: Rule) -> str:
+    return f"{', '.join(sorted(rule.exercised_by))} {rule.about}s" if rule.exercised_by else "anything"
 
 
 def _when_lossy(rule: Rule) -> str:
     if rule.follows_state:
         return "verdict *unknown*: a finding leans on having seen everything"
+    if rule.about == "object":
+        return "still judged: each finding stands on the objects that it cites"
     return "still judged: each finding stands on the frames that it cites"
 
 
@@ -102,5 +106,5 @@ def _options(rule: Rule) -> str:
     return "\n".join(["| option | default |", "|---|---|", *rows])
 
 
-def _fenced(example: str) -> str:
-    return "```text\n" + dedent(example).strip() + "\n```"
+def _fenced(example: str, language: str) -> str:
+    return f"```{language}\n" + dedent(example).strip() + "\n```"

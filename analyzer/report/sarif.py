@@ -53,7 +53,7 @@ def render(view: ReportView) -> bytes:
         "invocations": [
             {"executionSuccessful": True, "toolExecutionNotifications": _notifications(view, index)}
         ],
-        "artifacts": [{"location": {"uri": _uri(path)}} for path in view.coverage.inputs],
+        "artifacts": [{"location": {"uri": _uri(path)}} for path in _artifacts(view)],
         "results": [_result(finding, index[finding.rule]) for finding in view.findings],
         "columnKind": "unicodeCodePoints",
         "properties": {
@@ -65,6 +65,14 @@ def render(view: ReportView) -> bytes:
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return orjson.dumps(log, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _artifacts(view: ReportView) -> list[str]:
+    """The files of the input; of a folder of manifests those that findings cite."""
+    if view.about == "operation":
+        return list(view.coverage.inputs)
+    cited = (reference.rpartition(":") for f in view.findings for reference in f.evidence)
+    return sorted({name for name, _, line in cited if line.isdigit()})
 
 
 def _rule(rule: str, findings: list[Finding], view: ReportView) -> dict[str, Any]:

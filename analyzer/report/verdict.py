@@ -46,7 +46,7 @@ def _main(outcome: Outcome, coverage: Coverage) -> str:
 
 
 def _seen(coverage: Coverage) -> str:
-    known = [n for n in ("operations", "clients") if coverage.seen.get(n)]
+    known = [n for n in ("operations", "clients", "objects") if coverage.seen.get(n)]
     parts = [plural(coverage.seen[n], n[:-1]) for n in known]
     whole = all(note.loss is not Loss.FILTERED for note in coverage.notes)
     if whole and coverage.first_ns is not None and coverage.last_ns is not None and parts:
@@ -138,7 +138,7 @@ def incomplete(coverage: Coverage) -> list[str]:
     """One sentence if answers are incomplete: what was lost and what that does to the answers."""
     if not coverage.degraded:
         return []
-    effect = "confidence is lowered"
+    effect = "confidence is lowered" if coverage.doubtful else "what could not be read was not judged"
     if coverage.blind:
         effect = "so much is missing that nothing which follows state over time is judged"
     elif coverage.severe:

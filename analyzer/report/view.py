@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -56,7 +57,8 @@ class CitedFrame:
 @dataclass(frozen=True, slots=True)
 class ReportView:
     """One report. `verdict` is a paragraph of plain words; `left_out` maps a plural noun to how many of
-    them the bounds of the view dropped. `client` fields of rows hold the client's label."""
+    them the bounds of the view dropped. `client` fields of rows hold the client's label. `about` is what
+    the rules looked at: a report on objects has no clients, waits, latencies, rates, frames and times."""
 
     version: str
     title: str
@@ -75,6 +77,7 @@ class ReportView:
     rates: tuple[RateRow, ...]
     frames: tuple[CitedFrame, ...]
     left_out: Mapping[str, int]
+    about: Literal["operation", "object"] = "operation"
 
     def rule_title(self, rule: str) -> str:
         """The rule's title, or its id in words if the rule isn't known."""
@@ -98,16 +101,18 @@ def build_view(
     redact: bool = False,
     rules: Iterable[Rule] = (),
     frames: Mapping[str, str] | None = None,
+    about: Literal["operation", "object"] = "operation",
+    names: Iterable[tuple[str, str]] = (),
 ) -> ReportView:
-    """The view of one run. With `redact` paths, names, addresses and identities are masked. `frames`
-    holds what cited frames say, by reference."""
-    mask = Redactor.of(outcome, coverage, tables).mask if redact else _unmasked
+    """The view of one run. With `redact` paths, names, addresses and identities are masked, and the `names`
+    (name, what it is one of) that no table holds. `frames` holds what cited frames say, by reference."""
+    mask = Redactor.of(outcome, coverage, tables, names).mask if redact else _unmasked
     labels = Labels.of(tables)
     left_out: dict[str, int] = {}
     start_ns, end_ns = _span(coverage, tables)
     outcome = Outcome(map_text(outcome.findings, mask), map_text(outcome.judgements, mask))
-    names = tuple(path.rsplit("/", 1)[-1] for path in coverage.inputs)  # no path of the machine
-    coverage = map_text(replace(coverage, inputs=names), mask)
+    files = tuple(path.rstrip("/").rsplit("/", 1)[-1] for path in coverage.inputs)  # no path of the machine
+    coverage = map_text(replace(coverage, inputs=files), mask)
     view = ReportView(
         version=version,
         title=mask(title, "title"),
@@ -126,6 +131,7 @@ def build_view(
         rates=_rates(tables),
         frames=map_text(tuple(CitedFrame(r, t) for r, t in (frames or {}).items()), mask),
         left_out={noun: count for noun, count in left_out.items() if count},
+        about=about,
     )
     return map_text(view, cleaned)
 

@@ -1,8 +1,12 @@
-"""Memory of a process and its descendants, sampled from /proc while it runs (Linux)."""
+"""Time and memory of processes (Linux); of descendants, memory is sampled from /proc while they run."""
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 _INTERVAL_SECONDS = 0.25
@@ -61,3 +65,19 @@ class Sampler(threading.Thread):
         """End sampling."""
         self._end.set()
         self.join()
+
+
+def audited(*arguments: str, environment: Mapping[str, str] | None = None) -> tuple[float, float, float]:
+    """(seconds of wall time, of processor time, MB of resident memory at most) of one `audit`."""
+    command = [sys.executable, "-m", "analyzer", "audit", *arguments, "--format", "json"]
+    began = time.monotonic()
+    child = os.posix_spawn(
+        command[0], command, {**os.environ, **(environment or {})},
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
+    )  # fmt: skip
+    _, status, usage = os.wait4(child, 0)
+    seconds = time.monotonic() - began
+    code = os.waitstatus_to_exitcode(status)
+    if code not in (0, 1):
+        raise SystemExit(f"{' '.join(command[:4])} ended with {code}")
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024

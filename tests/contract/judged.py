@@ -16,7 +16,7 @@ from analyzer.core.finding import ExitCode, Finding, Severity
 from analyzer.core.rule import Fold, Outcome, discover, folds_for, judge, run_folds
 from analyzer.core.table import Tables
 from analyzer.pipeline.output import exit_code
-from analyzer.pipeline.rules import all_rules
+from analyzer.pipeline.rules import operation_rules
 from analyzer.wire.capture import Capture, CaptureOptions
 from tests.captures_tools import Packet, write_pcap
 
@@ -24,7 +24,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 GANESHA = CAPTURES / "nfs41-ganesha-locks-restart-port20490.pcap"
 KERNEL = CAPTURES / "nfs41-two-kernel-clients.pcapng"
 PYNFS = CAPTURES / "nfs40-pynfs-locks.pcap"
-RULES = {rule.id: rule for rule in all_rules()}
+RULES = {rule.id: rule for rule in operation_rules()}
 _FOLDS = discover(analyzer.analysis, "FOLD", Fold)
 
 

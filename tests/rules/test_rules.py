@@ -7,20 +7,23 @@ import re
 import pytest
 
 import analyzer.analysis
-import analyzer.rules
 from analyzer.core.coverage import Coverage
 from analyzer.core.finding import Blame, Verdict
 from analyzer.core.notation import parse_events
 from analyzer.core.operations import validate
 from analyzer.core.rule import Fold, Outcome, Rule, discover, folds_for, judge, run_folds
 from analyzer.core.table import Tables
+from analyzer.pipeline.rules import all_rules
+from k8s.audit import audit_text
 
-RULES = discover(analyzer.rules, "RULE", Rule)
+RULES = all_rules()
 FOLDS = discover(analyzer.analysis, "FOLD", Fold)
 
 
 def outcome(rule: Rule, text: str) -> Outcome:
-    """What the engine says of one example."""
+    """What the engine says of one example: operations in the notation, or objects in YAML."""
+    if rule.about == "object":
+        return audit_text([rule], text).outcome
     batch = parse_events(text)
     validate(batch)
     tables = Tables()

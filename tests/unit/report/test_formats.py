@@ -45,6 +45,7 @@ def test_formats_are_found_in_their_modules() -> None:
         "markdown": "md",
         "sarif": "sarif",
         "junit": "xml",
+        "policyreport": "policyreport.json",
     }
 
 
@@ -132,7 +133,7 @@ def test_json_has_every_finding_with_all_its_fields() -> None:
     view = sample_view()
     found = json.loads(json_report.render(view))["findings"]
     assert len(found) == len(view.findings) == 19
-    expected = {f.name for f in fields(Finding)} - {"when"} | {"when_ns", "fingerprint"}
+    expected = {f.name for f in fields(Finding)} - {"when", "changes"} | {"when_ns", "fingerprint"}
     assert all(set(f) == expected for f in found)
     assert found[1]["facts"]["wait_ns"] == 7_010_000_000
     assert found[1]["when_ns"][1] - found[1]["when_ns"][0] == 7_010_000_000
