@@ -237,7 +237,8 @@ HOSTILE_TEXTS = [
 def test_no_text_in_an_object_keeps_a_rule_busy(text: str) -> None:
     data = {"run.sh": text, "exports": text, "conf": f"x = {text}"}
     pod = {"command": ["sh", "-c", text], "args": [text, f"--{text}"],
-           "env": [{"name": text, "value": text}], "image": "postgres:16", "volumeMounts": [{"name": "c", "mountPath": "/c"}]}  # fmt: skip
+           "env": [{"name": text, "value": text}], "image": "postgres:16",
+           "volumeMounts": [{"name": "c", "mountPath": "/c"}]}  # fmt: skip
     objects = [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data},
         {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "j"},
