@@ -18,7 +18,7 @@ from k8s.objects import text_at
 from k8s.pods import Container, Setting, Workload
 
 _NAME = (
-    r"(?:(?:[\w-]*[_-])?(?:output|save|checkpoints?|ckpts?)[_-](?:dir|directory|path|folder|root)"
+    r"(?:(?:[\w-]{0,40}[_-])?(?:output|save|checkpoints?|ckpts?)[_-](?:dir|directory|path|folder|root)"
     r"|default_root_dir|hydra\.run\.dir|storage_path|dirpath|checkpoint_save_path|save_folder)"
 )
 _ONLY_READ = re.compile(
@@ -32,7 +32,9 @@ _ASSIGNED = re.compile(
     re.I | re.M,
 )
 _VARIABLE = re.compile(
-    r"(?:\w+_)?(?:CHECKPOINTS?|CKPTS?|OUTPUT|SAVE)_(?:DIR|DIRECTORY|PATH|FOLDER|ROOT)|CHECKPOINTS?", re.I
+    r"(?:\w+_)?(?:CHECKPOINTS?|CKPTS?|OUTPUT|SAVE)_(?:DIR|DIRECTORY|PATH|FOLDER|ROOT)|CHECKPOINTS?"
+    r"|(?:DIR|PATH)_(?:CHECKPOINTS?|CKPTS?|OUTPUT)",
+    re.I,
 )
 _MEGATRON_SAVE = re.compile(r"(?:^|\s)--save[=\s]+(\S+)")
 _SYNC_OFF = re.compile(
@@ -41,6 +43,7 @@ _SYNC_OFF = re.compile(
     re.I | re.M,
 )
 _MAX_TEXT = 200_000
+_MAX_NAME = 120
 _JOBS = frozenset(
     {"Job", "CronJob", "RayJob", "RayCluster", "Notebook", "JobSet", "LeaderWorkerSet", "Workflow"}
 )
@@ -126,7 +129,7 @@ def _told(workload: Workload, container: Container) -> Iterator[tuple[Setting, s
                 and settings[index + 1].path[:-1] == setting.path[:-1]
             ):
                 value = settings[index + 1].text.strip()
-            flag = _FLAG.fullmatch(name)
+            flag = _FLAG.fullmatch(name) if len(name) < _MAX_NAME else None
             if flag and value and not value.startswith("-") and _concerns(workload, flag[1]):
                 yield setting, name, value
                 continue

@@ -41,7 +41,7 @@ def to_json(name: str | None) -> str:
 
 
 def find(name: str) -> Driver:
-    """The driver of that name, alias or suffix, or the only one whose name holds or begins with the text."""
+    """The driver of that name, alias or suffix, or the only one whose name holds (or begins with) it."""
     exact = find_driver(name.strip())
     if exact is not None:
         return exact

@@ -6,11 +6,10 @@ objects carry (the overlays of a repository) means the one that lies nearest to 
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from analyzer.core.rule import Case
@@ -145,33 +144,36 @@ def build(delivery: Delivery) -> Inventory:
     return _Builder(delivery).built()
 
 
+_ANY = "*"  # no namespace is called so
+
+
 class _Names:
-    """Finds the object that a name means."""
+    """Finds the object that a name means: in the namespace, else without one; of several the nearest, which
+    is the first in the same file, else in the same folder, else in the one above it, and so on."""
 
     def __init__(self) -> None:
-        self._known: dict[str, list[tuple[str, Any]]] = defaultdict(list)  # name → namespace, row
+        self._known: dict[tuple[str, str, str], Any] = {}  # name, namespace, place → first row there
 
     def add(self, name: str, namespace: str, row: Any) -> None:
-        self._known[name].append((namespace, row))
+        for place in _places(row.obj.source.origin):
+            self._known.setdefault((name, namespace, place), row)
+            self._known.setdefault((name, _ANY, place), row)
 
     def find(self, name: str, namespace: str, origin: str) -> Any:
-        """The row of that name in the namespace (or without one); of several that nearest to `origin`."""
-        fitting = [
-            row for own, row in self._known.get(name, ()) if not own or not namespace or own == namespace
-        ]
-        if len(fitting) < 2:
-            return fitting[0] if fitting else None
-        exact = [row for own, row in self._known[name] if own == namespace]
-        fitting = [row for row in exact if row in fitting] or fitting
-        return max(fitting, key=lambda row: _nearness(row.obj.source.origin, origin))
+        """The row, None if there is none."""
+        places = _places(origin)
+        for wanted in (namespace, "") if namespace else (_ANY,):
+            for place in places:
+                if (name, wanted, place) in self._known:
+                    return self._known[name, wanted, place]
+        return None
 
 
-def _nearness(one: str, other: str) -> int:
-    """How many folders two files have in common; most of all if they are one file."""
-    if one == other:
-        return 1_000_000
-    pairs = zip(os.path.dirname(one).split("/"), os.path.dirname(other).split("/"), strict=False)
-    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+@lru_cache(maxsize=4096)
+def _places(origin: str) -> tuple[str, ...]:
+    """A file and the folders that it is in, innermost first; the last is the one that holds all."""
+    parts = origin.split("/")
+    return (*("/".join(parts[:end]) for end in range(len(parts), 0, -1)), "")
 
 
 class _Builder:

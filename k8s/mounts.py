@@ -50,8 +50,12 @@ class OptionSet:
 
     @property
     def version(self) -> str:
-        """The NFS version that the options ask for, empty if they don't."""
-        return nfs_version(self.options) if self.filesystem == "nfs" else ""
+        """The NFS version that the options ask for, or that the driver does; empty if neither does."""
+        if self.filesystem != "nfs":
+            return ""
+        added = self.driver.default_options if self.driver else None
+        default = [o for text in (added.options if added else ()) for o in split(text, ())]
+        return nfs_version(self.options) or nfs_version(default)
 
 
 def option_sets(inventory: Inventory) -> Iterator[OptionSet]:
@@ -71,7 +75,7 @@ def option_sets(inventory: Inventory) -> Iterator[OptionSet]:
 def option_hazards(case: Case, *kinds: str) -> Iterator[tuple[OptionSet, Hazard]]:
     """The options in force that are a hazard of these kinds."""
     for group in case.rows(OptionSet):
-        for hazard in hazards(group.options, group.filesystem):
+        for hazard in hazards(group.options, group.filesystem, group.version):
             if hazard.fact.hazard in kinds and not (hazard.fact.shared and not group.shared):
                 yield group, hazard
 

@@ -16,12 +16,13 @@ from k8s.objects import Path
 
 _SPLIT = re.compile(r""",(?=(?:[^"']*["'][^"']*["'])*[^"']*$)""")
 _MAX_TEXT = 4096
+_MAX_NAME = 64
 _VERSION = re.compile(r"v?([234](?:\.[012])?)$")
 #: options that tell what is mounted where nothing else does
 _TELLTALE = {
     "nfs": {"nfsvers", "nolock", "nconnect", "noresvport", "softerr", "timeo", "retrans", "local_lock"},
     "smb": {"nobrl", "mfsymlinks", "dir_mode", "file_mode", "nosharesock", "nostrictsync"},
-    "ext4": {"noauto_da_alloc", "journal_async_commit"},
+    "ext4": {"noauto_da_alloc", "journal_async_commit", "barrier", "nobarrier"},
 }  # fmt: skip
 LOCAL = ("ext4", "xfs", "btrfs")
 
@@ -102,10 +103,10 @@ def groups_of(filesystem: str | None) -> list[Group]:
     return [known[name] for name in [filesystem or "", *extra, "generic"] if name in known]
 
 
-def hazards(found: Sequence[Option], filesystem: str | None) -> Iterator[Hazard]:
-    """What is in force at the end of the list and does harm, in the order of the list."""
+def hazards(found: Sequence[Option], filesystem: str | None, version: str = "") -> Iterator[Hazard]:
+    """What is in force at the end of the list and does harm, in the order of the list. `version` is that of
+    NFS, empty if it isn't known."""
     groups = groups_of(filesystem)
-    version = nfs_version(found) if filesystem == "nfs" else ""
     for index, option in enumerate(found):
         fact = next((g.options[option.name] for g in groups if option.name in g.options), None)
         if fact is None or not fact.matters(option.value) or _undone(found[index + 1 :], option, fact):
@@ -131,7 +132,7 @@ def misspelled(found: Sequence[Option], filesystem: str | None) -> Iterator[tupl
         return
     known = sorted({name for group in groups for name in group.known or ()})
     for option in found:
-        if option.name in known or "{" in option.text or "$" in option.text:
+        if len(option.name) > _MAX_NAME or option.name in known or "{" in option.text or "$" in option.text:
             continue
         near = get_close_matches(option.name, known, n=1, cutoff=0.75)
         if near:

@@ -23,7 +23,7 @@ _VARIABLE = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)|\$\{([A-Za-z_]\w*)\}|\$([A-Za-
 _TRAINING_KINDS = frozenset({"PyTorchJob", "TFJob", "MPIJob", "JobSet"})
 _TRAINING = re.compile(
     r"\b(torchrun|deepspeed|horovodrun|mpirun|colossalai)\b|accelerate[\s,]+launch|torch\.distributed"
-    r"|\b(pre)?train(er|ing)?[\w-]*\.(py|sh)\b|\bpretrain_\w+\.py\b|\bfine_?-?tun\w*\.(py|sh)\b|lightning"
+    r"|\b(pre)?train(er|ing)?[\w-]{0,60}\.(py|sh)\b|\bfine_?-?tun\w{0,60}\.(py|sh)\b|lightning"
     r"|\bllamafactory-cli[\s,]+train|\baxolotl\b|\btune[\s,]+run\b",
     re.I,
 )

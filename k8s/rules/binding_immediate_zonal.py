@@ -4,7 +4,8 @@ The volume is made in some zone as soon as the claim is there. If the pod can ru
 (its GPUs are there), it stays Pending for ever, and the volume must be deleted to get out. With
 WaitForFirstConsumer the scheduler chooses first.
 
-It is wrong on a cluster of one zone, or where allowedTopologies leaves one zone.
+Volumes that are kept in several zones (ZRS, regional disks) are left alone. It is wrong on a cluster of one
+zone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from analyzer.core.finding import Blame, Change, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from k8s.inventory import StorageClass
-from k8s.objects import list_at, text_at
+from k8s.objects import list_at, scalar_text, text_at
 from k8s.words import subject_of
 
 
@@ -25,7 +26,7 @@ def check(case: Case) -> Iterator[Hit]:
         mode = text_at(storage.obj.data, "volumeBindingMode") or "Immediate"
         if driver is None or driver.reach is None or mode != "Immediate":
             continue
-        if list_at(storage.obj.data, "allowedTopologies"):
+        if list_at(storage.obj.data, "allowedTopologies") or _redundant(storage):
             continue
         yield Hit(
             subject=subject_of(storage.obj),
@@ -39,6 +40,12 @@ def check(case: Case) -> Iterator[Hit]:
                 Change(storage.obj.source.reference(), ("volumeBindingMode",), "WaitForFirstConsumer"),
             ),
         )
+
+
+def _redundant(storage: StorageClass) -> bool:
+    """Whether its volumes are in several zones: Azure's ZRS disks, regional disks of GCP."""
+    texts = [scalar_text(value).lower() for value in storage.parameters.values()]
+    return any(text.endswith("_zrs") or text == "regional-pd" for text in texts)
 
 
 RULE = Rule(
@@ -74,6 +81,12 @@ volumeBindingMode: WaitForFirstConsumer""",
 kind: StorageClass
 metadata: {name: nfs}
 provisioner: nfs.csi.k8s.io
+""",
+        """apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: zrs}
+provisioner: disk.csi.azure.com
+parameters: {skuName: Premium_ZRS}
 """,
     ),
     exercised_by=frozenset({"StorageClass"}),

@@ -4,7 +4,8 @@ The first two are deleted with the pod, so that a job which is preempted starts 
 stays on the node: a pod that is scheduled elsewhere doesn't find it, and ranks on other nodes never see it.
 
 It is wrong where the directory is only a staging area from which another container or process copies to a
-durable place.
+durable place. A hostPath below which the nodes have mounted a shared file system is fine: the finding
+weighs less and is less sure there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from analyzer.core.finding import Blame, Confidence, Hit, Severity
 from analyzer.core.rule import Case, Rule
 from k8s.checkpoints import CheckpointDir, Home
 from k8s.words import subject_of
+
+_SHARED = "The nodes may have mounted a shared file system at that place; the manifest can't tell."
 
 
 def check(case: Case) -> Iterator[Hit]:
@@ -34,7 +37,10 @@ def check(case: Case) -> Iterator[Hit]:
                 row.setting.owner.source.reference(row.setting.path),
                 row.workload.obj.source.reference(volume.path),
             ),
+            explanation=_SHARED if row.home is Home.NODE else "",
             facts={"directory": row.directory, "volume": volume.kind, "pods": row.workload.pods},
+            severity=Severity.MEDIUM if row.home is Home.NODE else Severity.HIGH,
+            complete=row.home is Home.POD,
             key=f"{row.container.name} {row.directory}",
         )
 

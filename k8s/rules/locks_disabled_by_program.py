@@ -22,7 +22,10 @@ _OFF = (
         re.compile(r"HDF5_USE_FILE_LOCKING['\"]?\s*[=:,\]]\s*['\"]?(FALSE|0|NO|OFF)\b", re.I),
         "HDF5_USE_FILE_LOCKING",
     ),
-    (re.compile(r"(?:sqlite|\.db|file:)[^\s'\"]*[?&](nolock=1|vfs=unix-none)\b", re.I), "SQLite locking"),
+    (
+        re.compile(r"(?:sqlite|\.db|file:)[^\s'\"]{0,200}[?&](nolock=1|vfs=unix-none)\b", re.I),
+        "SQLite locking",
+    ),
 )
 
 

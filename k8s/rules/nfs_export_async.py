@@ -19,7 +19,9 @@ from k8s.pods import Workload
 from k8s.words import subject_of
 
 #: a line of exports(5): a path, then clients with options in brackets
-_EXPORT = re.compile(r"^[ \t]*[\"']?(/[^\s#]*)[ \t][^#\n]*\([^)\n]*\basync\b[^)\n]*\)", re.M)
+_EXPORT = re.compile(
+    r"^[ \t]*[\"']?(/[^\s#]{0,500})[ \t][^#\n]{0,300}\([^)\n]{0,200}\basync\b[^)\n]{0,200}\)", re.M
+)
 
 
 def check(case: Case) -> Iterator[Hit]:

@@ -64,6 +64,11 @@ kind: StorageClass
 metadata: {name: shared}
 provisioner: nfs.csi.k8s.io
 mountOptions: [hard, nfsvers=4.1]""",
+        """apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: efs}
+provisioner: efs.csi.aws.com
+mountOptions: [tls]""",
     ),
     exercised_by=frozenset({"StorageClass", "PersistentVolume"}),
     follows_state=False,  # each hit stands on the options that it cites

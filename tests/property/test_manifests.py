@@ -197,7 +197,7 @@ def test_an_unrelated_document_changes_no_other_finding(text: str, other: str, b
 @given(st.text(max_size=60), st.sampled_from(sorted(options())))
 def test_no_mount_option_crashes_it(text: str, filesystem: str) -> None:
     found = split(text, ("mountOptions", 0))
-    list(hazards(found, filesystem))
+    list(hazards(found, filesystem, "3"))
 
 
 @SETTINGS

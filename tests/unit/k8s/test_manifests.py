@@ -7,13 +7,23 @@ import socket
 import time
 from pathlib import Path
 
+import orjson
 import pytest
 
 from analyzer.core.errors import InputError
+from analyzer.pipeline.rules import object_rules
+from k8s.audit import audit
+from k8s.inventory import Claim, build
 from k8s.manifests import MAX_FILE_BYTES, load, read_texts
 from k8s.objects import Delivery, dotted
 from k8s.yaml_text import BadYaml, line_of, parse
 
+RULES = object_rules()
+CLASS = """apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast}
+provisioner: ebs.csi.aws.com
+"""
 CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: %s}\n"
 
 
@@ -214,3 +224,42 @@ def test_paths_of_the_machine_stay_out(tmp_path: Path, monkeypatch: pytest.Monke
     assert load([str(place)]).objects[0].source.reference() == "repo/a.yaml:1"
     assert load(["../deep/repo"]).objects[0].source.reference() == "repo/a.yaml:1"
     assert load([str(place / "a.yaml")]).objects[0].source.reference() == "repo/a.yaml:1"
+
+
+HOSTILE_TEXTS = [
+    "--" * 60_000, "--output" * 20_000, "train-" * 30_000, "output_" * 25_000, "/a " + "(" * 150_000,
+    "file:" * 30_000, "a.b." * 40_000, "fsync" * 30_000, "$(A" * 50_000, "'" * 100_000, ", " * 60_000,
+    "exports /a (rw, " * 9_000, "Grace_Period = " * 10_000, "sync_files" * 15_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS, ids=lambda t: t[:12])
+def test_no_text_in_an_object_keeps_a_rule_busy(text: str) -> None:
+    data = {"run.sh": text, "exports": text, "conf": f"x = {text}"}
+    pod = {"command": ["sh", "-c", text], "args": [text, f"--{text}"],
+           "env": [{"name": text, "value": text}], "image": "postgres:16",
+           "volumeMounts": [{"name": "c", "mountPath": "/c"}]}  # fmt: skip
+    objects = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data},
+        {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "j"},
+         "spec": {"pytorchReplicaSpecs": {"Worker": {"template": {"spec": {
+             "containers": [pod], "volumes": [{"name": "c", "configMap": {"name": "c"}}]}}}}}},
+        {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "s"},
+         "provisioner": "ebs.csi.aws.com", "mountOptions": [text], "parameters": {text: text}},
+    ]  # fmt: skip
+    began = time.process_time()
+    audit(read_texts({"a.json": orjson.dumps(objects).decode()}), RULES)
+    assert time.process_time() - began < 3
+
+
+def test_one_name_in_many_files_costs_no_more() -> None:
+    texts = {}
+    for n in range(3000):
+        texts[f"overlays/team-{n}/class.yaml"] = CLASS
+        texts[f"overlays/team-{n}/claim.yaml"] = CLAIM % "data" + "spec: {storageClassName: fast}\n"
+    began = time.process_time()
+    found = build(read_texts(texts))
+    assert time.process_time() - began < 5
+    for claim in found.of(Claim):
+        assert claim.storage is not None
+        assert claim.storage.obj.source.origin.split("/")[1] == claim.obj.source.origin.split("/")[1]
