@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from analyzer.core.coverage import Coverage, Gaps
-from analyzer.core.errors import InputError, PremiseError
+from analyzer.core.errors import InputError, NotExercisedError, PremiseError
 from analyzer.core.finding import Blame, Confidence, Finding, Hit, Judgement, Severity, Verdict
 from analyzer.core.operations import select
 from analyzer.core.table import Tables
@@ -48,7 +48,8 @@ class Fold:
     """Declares a fold: which columns it reads of which operations, and which row types it writes.
 
     `kinds` empty means every operation; with `failed` operations whose status isn't ok come too,
-    whatever their kind. `start` gets the tables to write to and returns the walk.
+    whatever their kind. `start` gets the tables to write to and returns the walk. `witness` says whose
+    operations it understands: `wire` (a capture) or `client` (workers that made the calls).
     """
 
     name: str
@@ -57,6 +58,7 @@ class Fold:
     start: Callable[[Tables], Walk]
     kinds: frozenset[str] = frozenset()
     failed: bool = False
+    witness: str = "wire"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,15 @@ class Rule:
     * `id`: lower case with hyphens, as the field would say it: `lock-long-wait`.
     * `blame`: where to look first for the cause if it fires: client, server, network, ...
     * `reads`: the row types of derived tables that `check` reads.
-    * `exercised_by`: kinds of operations; if none was seen the verdict is *not exercised*.
+    * `exercised_by`: kinds of operations; if none was seen the verdict is *not exercised*. Operations of
+      workers also count as `workload NAME`.
     * `follows_state`: True if a hit leans on having seen *everything* (an absent message, a lock table
       over time). Such a rule is *unknown* on an input that lost much. False if each hit stands on the
       frames it cites alone.
     * `options`: thresholds with their defaults, units last in their names; `--set ID.NAME=VALUE`.
     * `bad`, `good`: examples in the notation: the rule fires on each of `bad`, on none of `good`.
+    * `witness`: whose operations it judges: `wire` or `client`.
+    * `promise`: which property of the mount a hit contradicts (`analyzer.analysis.expectation`), if any.
     """
 
     id: str
@@ -103,6 +108,8 @@ class Rule:
     follows_state: bool = True
     options: Mapping[str, int | float] = field(default_factory=dict)
     module: str = ""
+    witness: str = "wire"
+    promise: str = ""
 
     @property
     def documentation(self) -> str:
@@ -123,16 +130,15 @@ def discover(package: ModuleType, attribute: str, kind: type[Item]) -> list[Item
 
 
 def run_folds(batches: Iterable[pa.RecordBatch], folds: Sequence[Fold], tables: Tables) -> Counter[str]:
-    """One pass over the operations; returns how many operations of each kind there were."""
+    """One pass over the operations; returns how many operations of each kind there were, and of each
+    workload as `workload NAME`."""
     walks = [(fold, fold.start(tables)) for fold in folds]
     kinds: Counter[str] = Counter()
     for batch in batches:
-        column = batch.column("kind")
-        codes = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        counts = np.bincount(codes, minlength=len(column.dictionary)).tolist()
-        for kind, count in zip(column.dictionary.to_pylist(), counts, strict=True):
-            if count:
-                kinds[kind] += count
+        kinds.update(_counted(batch.column("kind")))
+        if "workload" in batch.schema.names:
+            named = _counted(batch.column("workload"))
+            kinds.update({f"workload {name}": count for name, count in named.items()})
         for fold, walk in walks:
             chosen = select(batch, fold.kinds, fold.failed, fold.reads)
             if chosen is not None:
@@ -141,6 +147,14 @@ def run_folds(batches: Iterable[pa.RecordBatch], folds: Sequence[Fold], tables: 
         walk.finish()
     tables.close()
     return kinds
+
+
+def _counted(column: pa.DictionaryArray) -> dict[str, int]:
+    """How many rows of a text column hold each text."""
+    codes = column.indices.drop_null().to_numpy(zero_copy_only=False)
+    counts = np.bincount(codes, minlength=len(column.dictionary)).tolist()
+    words = column.dictionary.to_pylist()
+    return {word: count for word, count in zip(words, counts, strict=True) if count}
 
 
 def folds_for(rules: Iterable[Rule], folds: Sequence[Fold], others: Iterable[type[Any]] = ()) -> list[Fold]:
@@ -230,6 +244,8 @@ def _judge_one(rule: Rule, case: Case, kinds: Mapping[str, int]) -> tuple[Judgem
         return Judgement(rule.id, Verdict.UNKNOWN, reason=reason), []
     try:
         hits = list(rule.check(case))
+    except NotExercisedError as error:
+        return Judgement(rule.id, Verdict.NOT_EXERCISED, reason=str(error)), []
     except PremiseError as error:
         return Judgement(rule.id, Verdict.UNKNOWN, reason=str(error)), []
     except Exception as error:

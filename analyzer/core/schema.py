@@ -124,7 +124,9 @@ CLIENT_SCHEMA: Final = pa.schema(
         pa.field("phase", TEXT),  # "" (the run itself), solo, together, audit (after the run), load
         pa.field("op", TEXT),  # the system call: openat, pwrite, fcntl, flock, fsync, rename, ...
         pa.field("handle", pa.int64()),  # op_id of the open whose descriptor is used; null: none
-        pa.field("after", pa.int64()),  # op_id of an operation that, by a message, returned before this began
+        pa.field(
+            "after", pa.int64()
+        ),  # op_id of an operation that, by a message, returned before this began
         # what was written or seen; 0 = nothing yet (absent, empty, zeros), null = not known
         pa.field("token", pa.int64()),  # unique id of the content
         pa.field("other", pa.int64()),  # a second id found in the same unit: the unit is mixed

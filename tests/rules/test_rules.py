@@ -13,6 +13,7 @@ from analyzer.core.finding import Blame, Verdict
 from analyzer.core.notation import parse_events
 from analyzer.core.operations import validate
 from analyzer.core.rule import Fold, Outcome, Rule, discover, folds_for, judge, run_folds
+from analyzer.core.schema import SCHEMA_OF
 from analyzer.core.table import Tables
 
 RULES = discover(analyzer.rules, "RULE", Rule)
@@ -21,8 +22,8 @@ FOLDS = discover(analyzer.analysis, "FOLD", Fold)
 
 def outcome(rule: Rule, text: str) -> Outcome:
     """What the engine says of one example."""
-    batch = parse_events(text)
-    validate(batch)
+    batch = parse_events(text, rule.witness)
+    validate(batch, SCHEMA_OF[rule.witness])
     tables = Tables()
     kinds = run_folds([batch], folds_for([rule], FOLDS), tables)
     return judge([rule], tables, Coverage(), kinds)
