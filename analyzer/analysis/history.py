@@ -24,8 +24,6 @@ BASE: Final = (
     *("op_id", "client", "process", "object", "kind", "start_lo", "end_hi", "outcome", "workload"),
     "at_call",
 )
-#: Findings of one kind that are kept one by one; beyond that they are counted only.
-MOST_KEPT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +80,14 @@ class History:
         column = self.batch.column("op_id")
         return tuple(dict.fromkeys(column[int(row)].as_py() for row in rows if row >= 0))
 
+    def row_of(self, op_ids: Ints) -> Ints:
+        """Rows by `op_id`; -1 for those that aren't in this history."""
+        own = self.ints("op_id")
+        order = np.argsort(own, kind="stable")
+        place = np.minimum(np.searchsorted(own, op_ids, sorter=order), len(own) - 1)
+        found = order[place]
+        return np.where(own[found] == op_ids, found, -1)
+
     def take(self, rows: Mask | Ints) -> History:
         """The same history of some rows."""
         if rows.dtype == np.bool_:
@@ -113,13 +119,14 @@ class _Whole:
 
     def feed(self, batch: pa.RecordBatch) -> None:
         mask = text(batch, "workload").lookup(self._workloads)
+        mask |= text(batch, "kind").lookup(frozenset({"fault"}))  # faults concern every workload
         if mask.all():
             self._batches.append(batch)
         elif mask.any():
             self._batches.append(batch.filter(pa.array(mask)))
 
     def finish(self) -> None:
-        if self._batches:
+        if any(text(b, "workload").lookup(self._workloads).any() for b in self._batches):
             table = pa.Table.from_batches(self._batches).unify_dictionaries().combine_chunks()
             self._batches = []
             self._judge(as_history(table.to_batches()[0]), self._tables)
@@ -147,9 +154,3 @@ def history_fold(
         kinds=frozenset(kinds),
         witness="client",
     )
-
-
-def worst_first(beyond_ns: Ints) -> list[int]:
-    """Places of at most `MOST_KEPT` findings, the gravest first."""
-    order = np.argsort(-beyond_ns, kind="stable")[:MOST_KEPT]
-    return [int(i) for i in order]

@@ -74,6 +74,18 @@ def last_ended(keys: Ints, ends: Ints, values: Ints, ask_keys: Ints, ask_starts:
     return result
 
 
+def next_started(keys: Ints, starts: Ints, ask_keys: Ints, ask_starts: Ints) -> Ints:
+    """For each question the least start of its key that is not before the one asked; `NEVER` for none."""
+    order = np.lexsort((starts, keys))
+    place = np.searchsorted(keys[order], ask_keys) + count_before(keys, starts, ask_keys, ask_starts)
+    inside = np.minimum(place, max(len(order) - 1, 0))
+    if not len(order):
+        return np.full(len(ask_keys), NEVER, dtype=np.int64)
+    found = order[inside]
+    good = (place < len(order)) & (keys[found] == ask_keys)
+    return np.where(good, starts[found], NEVER)
+
+
 def _small(*columns: Ints) -> bool:
     """Whether twice each value still fits."""
     return all(int(np.abs(c).max()) < (1 << 61) for c in columns)

@@ -42,7 +42,9 @@ from analyzer.core.schema import KINDS, SCHEMA_OF
 NS = 1_000_000_000
 _RANGE = re.compile(r"(\d+)\+(\d+|eof)$")
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(\.\.(\d+(?:\.\d+)?)?)?$")
-_BOUNDS = re.compile(r"([\d.]+)(?:~([\d.]+))?(?:(\.\.)(?:([\d.]+)(?:~([\d.]+))?)?)?$")
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_BOUNDED = rf"{_NUMBER}(?:~{_NUMBER})?"
+_BOUNDS = re.compile(rf"{_BOUNDED}(?:(\.\.)(?:{_BOUNDED})?)?$")
 _COUNT = re.compile(r"(=|v)(-?\d+)$")
 _FLAGS = {"reclaim", "blocking", "callback", "create"}
 _STABLE = {"unstable", "data_sync", "file_sync"}

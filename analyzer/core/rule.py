@@ -160,16 +160,18 @@ def _counted(column: pa.DictionaryArray) -> dict[str, int]:
 def folds_for(rules: Iterable[Rule], folds: Sequence[Fold], others: Iterable[type[Any]] = ()) -> list[Fold]:
     """The folds that write what the rules (and `others`) read; raises `LookupError` if nobody writes a
     row type that a rule reads."""
-    producer = {row_type: fold for fold in folds for row_type in fold.produces}
+    producers: dict[type[Any], list[Fold]] = {}
+    for fold in folds:
+        for row_type in fold.produces:
+            producers.setdefault(row_type, []).append(fold)
     needed: dict[str, Fold] = {}
     for rule in rules:
         for row_type in rule.reads:
-            if row_type not in producer:
+            if row_type not in producers:
                 raise LookupError(f"rule {rule.id} reads {row_type.__name__}: no fold produces it")
-            needed[producer[row_type].name] = producer[row_type]
+            needed |= {fold.name: fold for fold in producers[row_type]}
     for row_type in others:
-        if row_type in producer:
-            needed[producer[row_type].name] = producer[row_type]
+        needed |= {fold.name: fold for fold in producers.get(row_type, ())}
     return list(needed.values())
 
 

@@ -15,6 +15,11 @@ def all_rules() -> list[Rule]:
     return sorted(discover(analyzer.rules, "RULE", Rule), key=lambda rule: rule.id)
 
 
+def operation_rules(witness: str) -> list[Rule]:
+    """Rules about operations that this witness saw: `wire` (packets) or `client` (workers), by id."""
+    return [rule for rule in all_rules() if rule.witness == witness]
+
+
 def list_rules(as_json: bool = False) -> str:
     """The text of `storage-analyzer rules`: a table for people, or JSON."""
     known = all_rules()

@@ -88,6 +88,8 @@ def for_terminal(markdown: str) -> str:
 
 
 def _listed(kinds: Sequence[str]) -> str:
+    if kinds and kinds[0].startswith("workload "):
+        return f"the workload {' or '.join(kind.removeprefix('workload ') for kind in kinds)}"
     return f"{', '.join(kinds)} operations" if kinds else "anything"
 
 
