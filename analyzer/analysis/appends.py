@@ -43,7 +43,9 @@ def _judge(h: History, tables: Tables) -> None:
     order = whole[np.lexsort((h.ints("offset")[whole], token[whole], objects[whole]))]
     again = np.flatnonzero(_same(objects, order) & _same(token, order))
     twice = order[again + 1]
-    docket.add("doubled", stack(order[again], twice), _writers(token, twice, appended), zeros(len(twice)))
+    wrote = _writers(token, twice, appended)
+    culprit = np.where(wrote >= 0, wrote, twice)
+    docket.add("doubled", stack(wrote, order[again], twice), culprit, zeros(len(twice)))
     _reordered(h, docket, whole, appended, token)
     docket.close(len(acknowledged), "no file was appended to and read back")
 

@@ -71,9 +71,19 @@ def _listings(h: History, tables: Tables) -> None:
     first = runs(pair)
     again = np.setdiff1d(np.arange(len(seen)), first)
     twice = seen[again]
-    docket.add("doubled", stack(seen[again - 1], twice), twice, zeros(len(twice)), detail=_names(h, twice))
+    listing = _listing(listing_of, whole, twice)
+    proof = stack(listing, seen[again - 1], twice)
+    docket.add("doubled", proof, twice, zeros(len(twice)), detail=_names(h, twice))
     _entries(h, docket, whole, seen[first], pair[first], listing_of)
     docket.close(len(whole), "no directory was listed while others changed it")
+
+
+def _listing(listing_of: Ints, whole: Ints, rows: Ints) -> Ints:
+    """The listing that an entry belongs to."""
+    if not len(whole):
+        return np.full(len(rows), -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(listing_of[whole], listing_of[rows]), len(whole) - 1)
+    return np.where(listing_of[whole[place]] == listing_of[rows], whole[place], -1)
 
 
 def _names(h: History, rows: Ints) -> list[str]:
@@ -127,12 +137,12 @@ def _compare(
     )
     made_end = np.where(h.ok[maker], h.end[maker], NEVER)
     missed = ~there & (made_end < h.start[row]) & (removal_start > h.end[row])
-    docket.add("missed", stack(maker[missed], row[missed]), row[missed], (h.start[row] - made_end)[missed],
-               other=maker[missed], detail=_names(h, maker[missed]))  # fmt: skip
+    proof, late = stack(maker[missed], row[missed]), (h.start[row] - made_end)[missed]
+    docket.add("missed", proof, row[missed], late, other=maker[missed], detail=_names(h, maker[missed]))
     ghost = there & (removal_end < h.start[row])
     entry = seen[at[ghost]] if len(seen) else row[ghost]
-    docket.add("ghost", stack(remover[ghost], entry), entry, (h.start[row] - removal_end)[ghost],
-               other=remover[ghost], detail=_names(h, maker[ghost]))  # fmt: skip
+    proof, late = stack(remover[ghost], row[ghost], entry), (h.start[row] - removal_end)[ghost]
+    docket.add("ghost", proof, entry, late, other=remover[ghost], detail=_names(h, maker[ghost]))
 
 
 FOLD = history_fold(

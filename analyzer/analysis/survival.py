@@ -99,11 +99,12 @@ def _zombie(h: History, tables: Tables) -> None:
     last = last_ended(objects[grants], h.end[grants], h.start[grants], objects[writes], h.start[writes])
     has = last >= 0
     writes, newer = writes[has], grants[last[has]]
-    # the newest grant is another's: this writer holds the lock no more
-    late = owner[newer] != owner[writes]
+    # the writer's own last grant, in its own order: bounds of clocks may let it overlap the write
     width = int(owner.max()) + 1
-    own, granted = objects[writes] * width + owner[writes], objects[grants] * width + owner[grants]
-    late &= np.isin(own, granted)  # it was a holder once
+    whose = objects * width + owner
+    own = last_ended(whose[grants], h.start[grants], h.start[grants], whose[writes], h.start[writes] + 1)
+    mine = grants[np.maximum(own, 0)]
+    late = (own >= 0) & (owner[newer] != owner[writes]) & (h.end[mine] < h.start[newer])
     writes, newer = writes[late], newer[late]
     freed = _given_back(h, newer, writes)
     seen = _first_reader(h, writes, reads)

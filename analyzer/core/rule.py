@@ -136,10 +136,13 @@ def run_folds(batches: Iterable[pa.RecordBatch], folds: Sequence[Fold], tables: 
     kinds: Counter[str] = Counter()
     for batch in batches:
         kinds.update(_counted(batch.column("kind")))
-        if "workload" in batch.schema.names:
+        witness = "client" if "workload" in batch.schema.names else "wire"
+        if witness == "client":
             named = _counted(batch.column("workload"))
             kinds.update({f"workload {name}": count for name, count in named.items()})
         for fold, walk in walks:
+            if fold.witness != witness:
+                continue
             chosen = select(batch, fold.kinds, fold.failed, fold.reads)
             if chosen is not None:
                 walk.feed(chosen)
