@@ -25,7 +25,7 @@ from analyzer.analysis.holds import (
     pieces,
     possible_holds,
 )
-from analyzer.analysis.intervals import RangeMaximum, count_before, latest_before
+from analyzer.analysis.intervals import RangeMaximum, by_key, count_before, latest_before
 
 #: Rows of calls and pieces that are looked at together; files beyond that come in another turn.
 _CHUNK = 4_000_000
@@ -46,7 +46,7 @@ class Overlaps:
 @dataclass(frozen=True, slots=True)
 class LockJudgement:
     """What one history shows: overlaps within a family, and of flock with fcntl; refused calls that nobody
-    can have been the reason of; and how many grants another's hold or call came near in time."""
+    can have been the reason of; and how many calls were in another's way."""
 
     overlaps: Overlaps
     across: Overlaps
@@ -80,29 +80,34 @@ def _by_file(calls: LockCalls) -> list[Ints]:
 
 def _judge(calls: LockCalls, rows: Ints) -> LockJudgement:
     part = calls.take(rows)
-    active = np.flatnonzero(~part.refused | part.flock)
-    acting = part.take(active)
-    back = rows[active]
     cut = pieces(part)
     keep = ~part.refused[cut.call] | part.flock[cut.call]
-    own = np.full(len(part), -1, dtype=np.int64)
-    own[active] = np.arange(len(active))
-    acted = Pieces(own[cut.call[keep]], cut.piece[keep])
-    exclusive = certain_holds(acting, acted, EXCLUSIVE)
-    shared = certain_holds(acting, acted, SHARED)
+    acted = cut if keep.all() else Pieces(cut.call[keep], cut.piece[keep])
+    exclusive, shared = _crowded(certain_holds(part, acted, EXCLUSIVE), certain_holds(part, acted, SHARED))
     within: list[Overlaps] = []
     across: list[Overlaps] = []
     for one in (False, True):
         for other in (False, True):
             found = _conflicts(exclusive.take(exclusive.flock == one), shared.take(shared.flock == other))
-            (within if one == other else across).append(_unique(found, back))
-    possible = [possible_holds(acting, acted, level) for level in (SHARED, EXCLUSIVE)]
+            (within if one == other else across).append(_unique(found, rows))
     return LockJudgement(
-        _together(within),
-        _together(across),
-        rows[_needless(part, cut, possible)],
-        _rivalled(exclusive, possible[0], acting),
+        _together(within), _together(across), rows[_needless(part, cut, acted)], _rivalled(part)
     )
+
+
+def _crowded(exclusive: Holds, shared: Holds) -> tuple[Holds, Holds]:
+    """The holds on pieces where some hold begins for certain before another has ended: on all others, holds
+    just follow each other."""
+    order = by_key(shared.piece, shared.first)
+    piece, first = shared.piece[order], shared.first[order]
+    # the greatest end so far, per piece: pieces ascend, so that a rank above the piece keeps them apart
+    reach = latest_before(piece, shared.last[order], np.ones(len(order), dtype=bool))
+    meets = (reach >= 0) & (first < shared.last[order][np.maximum(reach, 0)])
+    if not meets.any():
+        return exclusive.take(order[:0]), shared.take(order[:0])
+    crowded = np.zeros(int(piece.max()) + 1, dtype=bool)
+    crowded[piece[meets]] = True
+    return exclusive.take(crowded[exclusive.piece]), shared.take(crowded[shared.piece])
 
 
 def _conflicts(exclusive: Holds, others: Holds) -> Overlaps:
@@ -154,15 +159,12 @@ def _value(values: Ints, places: Ints) -> Ints:
 
 def _own_place(exclusive: Holds, others: Holds, begin: Ints, stop: Ints) -> Ints:
     """Where the hold of the same owner that contains this one lies in `others`, -1 for none."""
-    order = np.lexsort((others.first, others.owner, others.piece))
-    both_piece = np.concatenate([others.piece, exclusive.piece])
-    both_owner = np.concatenate([others.owner, exclusive.owner])
-    _, group = np.unique(np.stack([both_piece, both_owner]), axis=1, return_inverse=True)
-    group = np.asarray(group, dtype=np.int64).ravel()
-    n = len(others)
-    earlier = count_before(group[:n], others.first, group[n:], exclusive.first, inclusive=True)
-    first_of_group = np.searchsorted(group[:n][order], group[n:])
-    found = order[np.clip(first_of_group + earlier - 1, 0, n - 1)]
+    width = max(int(exclusive.owner.max()), int(others.owner.max())) + 1
+    group, asked = others.piece * width + others.owner, exclusive.piece * width + exclusive.owner
+    order = np.lexsort((others.first, group))
+    earlier = count_before(group, others.first, asked, exclusive.first, inclusive=True)
+    place = np.searchsorted(group[order], asked) + earlier - 1
+    found = order[np.clip(place, 0, len(others) - 1)]
     good = (earlier > 0) & (found >= begin) & (found < stop)
     return np.where(good, found, -1)
 
@@ -188,31 +190,30 @@ def _together(parts: list[Overlaps]) -> Overlaps:
 
 def _touching(holds: Holds, piece: Ints, owner: Ints, start: Ints, end: Ints) -> Ints:
     """How many holds of other owners on the piece touch `start..end`."""
-    total = count_before(holds.piece, holds.first, piece, end, inclusive=True) - count_before(
-        holds.piece, holds.last, piece, start
-    )
-    n = len(holds)
-    _, group = np.unique(
-        np.stack([np.concatenate([holds.piece, piece]), np.concatenate([holds.owner, owner])]),
-        axis=1,
-        return_inverse=True,
-    )
-    group = np.asarray(group, dtype=np.int64).ravel()
-    own = count_before(group[:n], holds.first, group[n:], end, inclusive=True) - count_before(
-        group[:n], holds.last, group[n:], start
-    )
-    return total - own
+    width = max(int(holds.owner.max(initial=0)), int(owner.max(initial=0))) + 1
+    group, own = holds.piece * width + holds.owner, piece * width + owner
+
+    def near(keys: Ints, asked: Ints) -> Ints:
+        began = count_before(keys, holds.first, asked, end, inclusive=True)
+        return began - count_before(keys, holds.last, asked, start)
+
+    return near(holds.piece, piece) - near(group, own)
 
 
-def _needless(calls: LockCalls, cut: Pieces, possible: list[Holds]) -> Ints:
+def _needless(calls: LockCalls, cut: Pieces, acted: Pieces) -> Ints:
     """Refused calls in whose range no other owner can have held anything that is in the way."""
     rows = calls.refused[cut.call] & (calls.level[cut.call] > 0)
+    if not rows.any():
+        return np.zeros(0, dtype=np.int64)
     call, piece = cut.call[rows], cut.piece[rows]
+    asked_for = np.zeros(int(cut.piece.max()) + 1, dtype=bool)
+    asked_for[piece] = True
+    acted = Pieces(acted.call[asked_for[acted.piece]], acted.piece[asked_for[acted.piece]])
     in_the_way = np.zeros(len(call), dtype=bool)
-    for level, holds in ((EXCLUSIVE, possible[0]), (SHARED, possible[1])):
+    for level, held in ((EXCLUSIVE, SHARED), (SHARED, EXCLUSIVE)):
         asked = calls.level[call] == level  # an exclusive request is refused for a shared hold, too
         if asked.any():
-            which = call[asked]
+            which, holds = call[asked], possible_holds(calls, acted, held)
             near = _touching(holds, piece[asked], calls.owner[which], calls.start[which], calls.end[which])
             in_the_way[asked] = near > 0
     excused = np.zeros(len(calls), dtype=bool)
@@ -220,15 +221,13 @@ def _needless(calls: LockCalls, cut: Pieces, possible: list[Holds]) -> Ints:
     return np.flatnonzero(calls.refused & (calls.level > 0) & ~excused)
 
 
-def _rivalled(exclusive: Holds, possible: Holds, calls: LockCalls) -> int:
-    """Exclusive grants during whose call and hold another owner may have held or asked for the lock."""
-    if not len(exclusive):
-        return 0
-    near = _touching(
-        possible,
-        exclusive.piece,
-        exclusive.owner,
-        calls.start[exclusive.acquired],
-        np.maximum(exclusive.last, exclusive.first),
-    )
-    return len(np.unique(exclusive.acquired[near > 0]))
+def _rivalled(calls: LockCalls) -> int:
+    """Calls for a lock that were refused, or that another owner's call on the same file overlapped."""
+    order = np.lexsort((calls.start, calls.object))
+    part = calls.take(order)
+    _, key = np.unique(part.object, return_inverse=True)
+    reach = latest_before(key.astype(np.int64), part.end, np.ones(len(part), dtype=bool))
+    other = np.maximum(reach, 0)
+    meets = (reach >= 0) & (part.start < part.end[other]) & (part.owner != part.owner[other])
+    wanted = (part.level > 0) | (part.level[other] > 0)
+    return int(((meets & wanted) | (part.refused & (part.level > 0))).sum())

@@ -76,33 +76,32 @@ class Holds:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Calls by piece: `call[i]` acts on `piece[i]`. In order of piece, owner, family and time."""
+    """Calls by piece: `call[i]` acts on `piece[i]`. In order of piece, owner and family, and time."""
 
     call: Ints
     piece: Ints
 
 
 def pieces(calls: LockCalls) -> Pieces:
-    """Cut the ranges at the boundaries used in the same file. A call appears once for each piece."""
-    edges = np.unique(np.stack([np.tile(calls.object, 2), np.concatenate([calls.low, calls.high])]), axis=1)
-    # numbers of (object, byte) pairs in ascending order
-    low, high = (_place(edges, calls.object, byte) for byte in (calls.low, calls.high))
+    """Cut the ranges at the boundaries used in the same file. A call appears once for each piece. `calls`
+    are in order of time in each owner."""
+    both = np.concatenate([calls.low, calls.high])
+    bytes_, rank = np.unique(both, return_inverse=True)
+    rank = rank.astype(np.int64).ravel()
+    width = len(bytes_)
+    ends = np.tile(calls.object, 2) * width + rank
+    edges, edge = np.unique(ends, return_inverse=True)
+    low, high = edge[: len(calls)].astype(np.int64), edge[len(calls) :].astype(np.int64)
+    # stable sorts from the least key to the greatest, the first ones before calls become many
+    by_owner = np.argsort(calls.owner * 2 + calls.flock, kind="stable")
+    low, high = low[by_owner], high[by_owner]
     count = high - low
-    call = np.repeat(np.arange(len(calls)), count)
+    call = np.repeat(by_owner, count)
     begins = np.repeat(np.cumsum(count) - count, count)
-    piece = low[call] + np.arange(len(call)) - begins
-    order = np.lexsort(
-        (call, calls.end[call], calls.start[call], calls.flock[call], calls.owner[call], piece)
-    )
+    piece = np.repeat(low, count) + np.arange(len(call)) - begins
+    narrow = piece.astype(np.uint16) if len(edges) < (1 << 16) else piece  # radix sort for 16 bits
+    order = np.argsort(narrow, kind="stable")
     return Pieces(call[order], piece[order])
-
-
-def _place(edges: Ints, objects: Ints, bytes_: Ints) -> Ints:
-    """Index in `edges` (2, n; ascending) of each (object, byte)."""
-    _, byte_rank = np.unique(np.concatenate([edges[1], bytes_]), return_inverse=True)
-    width = int(byte_rank.max()) + 1
-    table = edges[0] * width + byte_rank[: edges.shape[1]]
-    return np.searchsorted(table, objects * width + byte_rank[edges.shape[1] :]).astype(np.int64)
 
 
 def certain_holds(calls: LockCalls, cut: Pieces, level: int) -> Holds:

@@ -110,12 +110,9 @@ def count_before(
     order = np.lexsort((side, np.concatenate([values, ask_values]), all_keys))
     is_row = order < n
     before = np.cumsum(is_row)
-    sizes = np.bincount(keys, minlength=int(all_keys.max()) + 1 if n + m else 0)
-    of_smaller_keys = np.concatenate([[0], np.cumsum(sizes)])
     result = np.empty(m, dtype=np.int64)
-    asked = order[~is_row]
-    result[asked - n] = before[~is_row] - of_smaller_keys[all_keys[asked]]
-    return result
+    result[order[~is_row] - n] = before[~is_row]
+    return result - np.searchsorted(np.sort(keys), ask_keys)
 
 
 class RangeMaximum:

@@ -109,9 +109,9 @@ def history(rng: np.random.Generator, count: int, hosts_: int) -> tuple[Accesses
     return Accesses(key, start, end, token, write), rng.integers(0, hosts_, count), effect
 
 
-def found(a: Accesses) -> set[int]:
+def found(a: Accesses, orders: bool = True) -> set[int]:
     seen = seen_writes(a)
-    parts = [phantoms(a, seen), stale_reads(a, seen), disorder(a, seen)]
+    parts = [phantoms(a, seen), stale_reads(a, seen), *([disorder(a, seen)] if orders else [])]
     return {int(row) for part in parts for row in part.culprit}
 
 
@@ -145,8 +145,8 @@ def test_widening_hides_raw_skew_and_finds_most_of_what_is_true() -> None:
         late = stale_at(a, seen, lag, rng)
         lied = Accesses(a.key, a.start, a.end, np.where(late >= 0, late, a.token), a.write)
         truth = set(np.flatnonzero(late >= 0).tolist())
-        hits = found(converted(lied, host_of, 8, raw=False))
-        assert len(truth) > 500
+        hits = found(converted(lied, host_of, 8, raw=False), orders=False)
+        assert len(truth) > 500 and hits <= truth
         share[lag] = len(hits & truth) / len(truth)
     assert share[1_000_000] > 0.5 and share[10_000_000] > 0.9, share
 
