@@ -71,8 +71,8 @@ def _by_file(calls: LockCalls) -> list[Ints]:
     objects = calls.object[order]
     sizes = np.bincount(objects)
     # at worst every call covers every piece, and each call adds two boundaries
-    ranges = len(np.unique(np.stack([calls.low, calls.high]), axis=1).T) if len(calls) else 1
-    weights = np.cumsum(sizes * min(2 * ranges, 512))
+    edges = len(np.unique(calls.low)) + len(np.unique(calls.high))
+    weights = np.cumsum(sizes * min(edges, 512))
     turn = weights // _CHUNK
     cuts: Ints = np.flatnonzero(np.diff(turn[objects])) + 1 if len(objects) else order
     return [part for part in np.split(order, cuts) if len(part)]

@@ -13,7 +13,7 @@ import numpy as np
 from analyzer.analysis.breaches import Audit, Breach, Docket, stack, zeros
 from analyzer.analysis.columns import Ints
 from analyzer.analysis.history import History, history_fold
-from analyzer.analysis.intervals import NEVER, runs
+from analyzer.analysis.intervals import NEVER, count_before, runs
 from analyzer.core.table import Tables
 
 _PAIRS = 2_000_000  # listings × names that are looked at together
@@ -36,14 +36,10 @@ def _exclusive(h: History, tables: Tables) -> None:
     order = made[np.lexsort((h.end[made], objects[made]))]
     pair = np.flatnonzero(objects[order[1:]] == objects[order[:-1]])
     one, two = order[pair], order[pair + 1]
-    # a removal that may lie between the two
-    removed = np.zeros(len(pair), dtype=bool)
-    if len(gone):
-        by_object = gone[np.lexsort((h.start[gone], objects[gone]))]
-        for i, (a, b) in enumerate(zip(one.tolist(), two.tolist(), strict=True)):
-            low, high = np.searchsorted(objects[by_object], [objects[a], objects[a] + 1])
-            near = by_object[low:high]
-            removed[i] = bool(((h.end[near] >= h.start[a]) & (h.start[near] <= h.end[b])).any())
+    # removals that may lie between the two: those that began by then, without those that had ended before
+    keys, lasting = objects[gone], np.where(h.ok[gone], h.end[gone], NEVER)
+    began = count_before(keys, h.start[gone], objects[one], h.end[two], inclusive=True)
+    removed = began > count_before(keys, lasting, objects[one], h.start[one])
     one, two = one[~removed], two[~removed]
     docket.add("two-winners", stack(one, two), two, zeros(len(two)), other=one)
     tried = np.flatnonzero(h.kind("create", "link"))
@@ -91,58 +87,48 @@ def _names(h: History, rows: Ints) -> list[str]:
 
 
 def _entries(h: History, docket: Docket, whole: Ints, seen: Ints, pairs: Ints, listing_of: Ints) -> None:
-    """Compare every listing with every name that was made or removed in its directory."""
-    name, objects = h.text("name"), h.text("object").codes
-    changes = np.flatnonzero(h.kind("create", "remove", "rename") & ~h.fail & h.known("name"))
-    target = name.codes[changes]
-    size = name.size
-    made = _by_name(h, changes[h.kind("create")[changes]], objects, target[h.kind("create")[changes]], size)
-    removing = ~h.kind("create")[changes]
-    gone = _by_name(h, changes[removing], objects, target[removing], size)
-    for low in range(0, len(whole), max(1, _PAIRS // max(len(made), 1))):
-        part = whole[low : low + max(1, _PAIRS // max(len(made), 1))]
-        _compare(h, docket, part, made, gone, seen, pairs, listing_of, size)
-
-
-def _by_name(h: History, rows: Ints, objects: Ints, names: Ints, size: int) -> dict[int, int]:
-    """(directory, name) as one number → the row that made or removed it; names are used once."""
-    return {int(o) * size + int(n): int(r) for o, n, r in zip(objects[rows], names, rows, strict=True)}
-
-
-def _compare(
-    h: History,
-    docket: Docket,
-    listings: Ints,
-    made: dict[int, int],
-    gone: dict[int, int],
-    seen: Ints,
-    pairs: Ints,
-    listing_of: Ints,
-    size: int,
-) -> None:
-    keys = np.array(sorted(made), dtype=np.int64)
-    makers = np.array([made[int(k)] for k in keys], dtype=np.int64)
-    removers = np.array([gone.get(int(k), -1) for k in keys], dtype=np.int64)
-    if not len(keys):
+    """Compare every listing with every name that was made in its directory. `pairs`: listing and name of
+    each entry in `seen`, as one ascending number."""
+    size = h.text("name").size
+    key = h.text("object").codes * size + h.text("name").codes
+    known = ~h.fail & h.known("name")
+    made = np.flatnonzero(h.kind("create") & known)
+    gone = np.flatnonzero(h.kind("remove", "rename") & known)
+    made, gone = made[np.argsort(key[made], kind="stable")], gone[np.argsort(key[gone], kind="stable")]
+    if not len(made):
         return
-    objects = h.text("object").codes
-    li, ki = np.nonzero(objects[listings][:, None] == (keys // size)[None, :])
-    row, maker, remover = listings[li], makers[ki], removers[ki]
-    wanted = listing_of[row] * size + keys[ki] % size
-    at = np.minimum(np.searchsorted(pairs, wanted), max(len(pairs) - 1, 0))
-    there = (pairs[at] == wanted) if len(pairs) else np.zeros(len(wanted), dtype=bool)
-    removal_start = np.where(remover >= 0, h.start[np.maximum(remover, 0)], NEVER)
-    removal_end = np.where(
-        (remover >= 0) & h.ok[np.maximum(remover, 0)], h.end[np.maximum(remover, 0)], NEVER
+    place = np.minimum(np.searchsorted(key[gone], key[made]), max(len(gone) - 1, 0))
+    there = (key[gone[place]] == key[made]) if len(gone) else np.zeros(len(made), dtype=bool)
+    remover = np.where(there, gone[place] if len(gone) else -1, -1)
+    directory = key[made] // size
+    low, high = (
+        np.searchsorted(directory, h.text("object").codes[whole], side=side) for side in ("left", "right")
     )
+    turn = np.cumsum(high - low) // _PAIRS
+    for part in np.split(np.arange(len(whole)), np.flatnonzero(np.diff(turn)) + 1):
+        count = (high - low)[part]
+        begins = np.repeat(np.cumsum(count) - count, count)
+        which = np.repeat(low[part], count) + np.arange(int(count.sum())) - begins
+        listing = np.repeat(whole[part], count)
+        wanted = listing_of[listing] * size + key[made[which]] % size
+        at = np.minimum(np.searchsorted(pairs, wanted), max(len(pairs) - 1, 0))
+        shown = (pairs[at] == wanted) if len(pairs) else np.zeros(len(wanted), dtype=bool)
+        entry = np.where(shown, seen[at] if len(seen) else -1, -1)
+        _compare(h, docket, listing, made[which], remover[which], entry)
+
+
+def _compare(h: History, docket: Docket, row: Ints, maker: Ints, remover: Ints, entry: Ints) -> None:
+    """Listings (`row`) against names: who made and removed it, and the entry that was shown (-1: none)."""
+    removed = np.maximum(remover, 0)
+    removal_start = np.where(remover >= 0, h.start[removed], NEVER)
+    removal_end = np.where((remover >= 0) & h.ok[removed], h.end[removed], NEVER)
     made_end = np.where(h.ok[maker], h.end[maker], NEVER)
-    missed = ~there & (made_end < h.start[row]) & (removal_start > h.end[row])
+    missed = (entry < 0) & (made_end < h.start[row]) & (removal_start > h.end[row])
     proof, late = stack(maker[missed], row[missed]), (h.start[row] - made_end)[missed]
     docket.add("missed", proof, row[missed], late, other=maker[missed], detail=_names(h, maker[missed]))
-    ghost = there & (removal_end < h.start[row])
-    entry = seen[at[ghost]] if len(seen) else row[ghost]
-    proof, late = stack(remover[ghost], row[ghost], entry), (h.start[row] - removal_end)[ghost]
-    docket.add("ghost", proof, entry, late, other=remover[ghost], detail=_names(h, maker[ghost]))
+    ghost = (entry >= 0) & (removal_end < h.start[row])
+    proof, late = stack(remover[ghost], row[ghost], entry[ghost]), (h.start[row] - removal_end)[ghost]
+    docket.add("ghost", proof, entry[ghost], late, other=remover[ghost], detail=_names(h, maker[ghost]))
 
 
 FOLD = history_fold(

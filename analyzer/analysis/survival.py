@@ -14,7 +14,7 @@ import numpy as np
 from analyzer.analysis.breaches import Audit, Breach, Docket, stack, zeros
 from analyzer.analysis.columns import Ints, Mask
 from analyzer.analysis.history import History, history_fold
-from analyzer.analysis.intervals import last_ended, next_started
+from analyzer.analysis.intervals import NEVER, last_ended, next_started
 from analyzer.core.table import Tables
 
 
@@ -121,7 +121,7 @@ def _given_back(h: History, grants: Ints, writes: Ints) -> Mask:
     width = int(owner.max(initial=0)) + 1
     whose = objects * width + owner
     found = next_started(whose[unlocks], h.start[unlocks], whose[grants], h.start[grants])
-    return np.asarray(found <= h.end[writes])
+    return np.asarray((found < NEVER) & (found <= h.end[writes]))
 
 
 def _first_reader(h: History, writes: Ints, reads: Ints) -> Ints:
