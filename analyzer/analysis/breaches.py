@@ -26,8 +26,9 @@ class Breach:
 
     `client`, `process`: whose operation it was; `other_client`, `other_process`: whose it contradicts (the
     writer, the other holder). `op_ids`, `evidence`: 1 to 4 operations that prove it. `beyond_ns`: by how
-    much the clocks would have to be wrong for it to be legal (0 where no clock is involved). `expected`,
-    `seen`: versions, generations, record numbers; -1 where there are none. `count` stands for how many.
+    much the clocks would have to be wrong for it to be legal (0 where no clock is involved); `late_ns`: how
+    long before it what it contradicts had happened (the overwriting of what was read). `expected`, `seen`:
+    versions, generations, record numbers; -1 where there are none. `count` stands for how many.
     """
 
     promise: str
@@ -41,6 +42,7 @@ class Breach:
     evidence: tuple[str, ...]
     at_ns: int
     beyond_ns: int
+    late_ns: int
     expected: int = -1
     seen: int = -1
     count: int = 1
@@ -76,16 +78,18 @@ class Docket:
         beyond_ns: Ints,
         *,
         other: Ints | None = None,
+        late_ns: Ints | None = None,
         expected: Ints | None = None,
         seen: Ints | None = None,
         detail: str | Sequence[str] = "",
     ) -> None:
         """Breaches as columns: `rows` (n, k) proves each, -1 for none; `culprit` and `other` are rows."""
+        gravity = beyond_ns if late_ns is None else late_ns
         self._count += len(culprit)
         if len(culprit):
-            self._worst = max(self._worst, int(beyond_ns.max()))
+            self._worst = max(self._worst, int(gravity.max()))
         h = self._history
-        for i in np.argsort(-beyond_ns, kind="stable")[:MOST_KEPT].tolist():
+        for i in np.argsort(-gravity, kind="stable")[:MOST_KEPT].tolist():
             own, two = int(culprit[i]), -1 if other is None else int(other[i])
             proof = [int(row) for row in rows[i]]
             self._breaches.append(
@@ -101,6 +105,7 @@ class Docket:
                     evidence=h.cite(proof),
                     at_ns=int(h.start[own]),
                     beyond_ns=int(beyond_ns[i]),
+                    late_ns=int(gravity[i]),
                     expected=-1 if expected is None else int(expected[i]),
                     seen=-1 if seen is None else int(seen[i]),
                     detail=detail if isinstance(detail, str) else detail[i],

@@ -38,7 +38,7 @@ def accesses(h: History, start: Ints, end: Ints) -> tuple[Accesses, Ints]:
 def _report(docket: Docket, kind: str, found: Conflicts, rows: Ints) -> None:
     proof = np.where(found.rows >= 0, rows[np.maximum(found.rows, 0)], -1)
     other = np.where((kind == "disorder") & (proof[:, 2] >= 0), proof[:, 2], proof[:, 1])
-    docket.add(kind, proof, rows[found.culprit], found.beyond_ns, other=other)
+    docket.add(kind, proof, rows[found.culprit], found.beyond_ns, other=other, late_ns=found.late_ns)
 
 
 def judge_reads(h: History, docket: Docket, start: Ints, end: Ints, *, linearizable: bool) -> None:

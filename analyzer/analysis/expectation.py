@@ -82,6 +82,7 @@ _TABLE: Final[dict[str, dict[str, tuple[Level, str]]]] = {
         "zombie-write": (_YES, "writes carry the lock's stateid (RFC 8881 section 9.1)"),
         "checkpoint": (_BOUND, _NFS_CACHE),
         "fairness": (Level.UNKNOWN, "no standard orders waiters"),
+        "isolation": (Level.UNKNOWN, "no standard shares bandwidth"),
     },
     "cephfs": {
         "coherent": (_YES, "capabilities: with mixed readers and writers I/O is synchronous"),
@@ -102,12 +103,14 @@ _TABLE: Final[dict[str, dict[str, tuple[Level, str]]]] = {
         "zombie-write": (_YES, "an evicted client is blocklisted at the OSDs"),
         "checkpoint": (_YES, "coherent"),
         "fairness": (_YES, "the MDS queues waiters"),
+        "isolation": (Level.UNKNOWN, "QoS of the OSDs knows no tenants of a file system"),
     },
     "local": dict.fromkeys(PROMISES, (_YES, _POSIX)),
 }
 _TABLE["ceph-fuse"] = _TABLE["cephfs"]
 _TABLE["local"]["torn-write"] = (_NO, "most local file systems don't make large writes atomic")
 _TABLE["local"]["lock-families"] = (_NO, "Linux keeps flock and fcntl apart on local file systems")
+_TABLE["local"]["isolation"] = (Level.UNKNOWN, "that is the kernel's scheduler's and the device's")
 _TABLE["local"]["staleness"] = (_BOUND, _POSIX)
 
 #: How late a change may be seen beside any cache: round trips and scheduling, not a promise of anybody.

@@ -69,6 +69,8 @@ def _judge(h: History, tables: Tables) -> None:
     asked = np.flatnonzero(h.kind("lock") & h.true("blocking") & ~h.fail)
     objects = h.text("object").codes
     asked = _most_waited(h, asked[np.lexsort((h.start[asked], objects[asked]))], objects)
+    if not len(asked):
+        return
     first = runs(objects[asked])
     for low, high in zip(first.tolist(), [*first[1:].tolist(), len(asked)], strict=True):
         _row(h, tables, asked[low:high])

@@ -63,7 +63,9 @@ def _locks(h: History, tables: Tables, calls: LockCalls, rows: Ints) -> None:
     found = judge_locks(calls)
     docket = Docket(tables, h, "lock-exclusion", "locks")
     _report(docket, "overlap", found.overlaps, rows, calls)
-    docket.close(found.rivalled, "no two owners wanted the same lock at the same time")
+    docket.close(
+        found.rivalled + len(found.overlaps), "no two owners wanted the same lock at the same time"
+    )
 
     docket = Docket(tables, h, "lock-families", "locks")
     _report(docket, "across", found.across, rows, calls)

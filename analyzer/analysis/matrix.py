@@ -50,7 +50,7 @@ class MatrixRow:
 def within_bound(breach: Breach, expected: Expectation) -> bool:
     """Whether the mount's own caches explain a breach."""
     bounded = expected.level is Level.BOUNDED and breach.kind in BY_CACHE
-    return bounded and breach.beyond_ns <= expected.bound_ns + ROUND_TRIP_NS
+    return bounded and breach.late_ns <= expected.bound_ns + ROUND_TRIP_NS
 
 
 def matrix(tables: Tables, unknown: Mapping[str, str] | None = None) -> tuple[MatrixRow, ...]:
@@ -104,10 +104,10 @@ def _observed(
     if not count:
         return f"{judged:,} judged, none broken", Verdict.UPHELD, ()
     beyond = [b for b in breaches if not within_bound(b, expected)]
-    worst = max(beyond or breaches, key=lambda b: b.beyond_ns)
+    worst = max(beyond or breaches, key=lambda b: b.late_ns)
     text = f"{count:,} broken of {judged:,} judged ({worst.kind})"
-    if worst.beyond_ns:
-        text += f", by up to {duration(worst.beyond_ns)}"
+    if worst.late_ns:
+        text += f", by up to {duration(worst.late_ns)}"
     return text, Verdict.VIOLATED if beyond else Verdict.UPHELD, worst.evidence
 
 

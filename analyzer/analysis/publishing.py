@@ -56,7 +56,7 @@ def _judge(h: History, tables: Tables) -> None:
         newer, read = rows[part[:, 1]], rows[part[:, 2]]
         old = np.where(part[:, 0] >= 0, rows[np.maximum(part[:, 0], 0)], -1)
         docket.add(kind, stack(old, newer, read), read, stale.beyond_ns[which], other=newer,
-                   expected=number[newer], seen=number[read])  # fmt: skip
+                   late_ns=stale.late_ns[which], expected=number[newer], seen=number[read])  # fmt: skip
     strange = phantoms(a, seen)
     early = rows[strange.culprit]
     docket.add("early", stack(early), early, strange.beyond_ns, seen=number[early])
@@ -76,8 +76,9 @@ def _backwards(h: History, docket: Docket, a: Accesses, rows: Ints, seen: Ints, 
     bad = (before >= 0) & (a.end[seen[reads]] < a.start[newest])
     now, then = rows[reads[bad]], rows[reads[np.maximum(before, 0)][bad]]
     proof = stack(rows[seen[reads[bad]]], rows[newest[bad]], then, now)
+    late = np.maximum(h.start[now] - h.end[rows[newest[bad]]], 0)
     docket.add("backwards", proof, now, a.start[newest[bad]] - a.end[seen[reads[bad]]],
-               other=rows[newest[bad]], expected=number[then], seen=number[now])  # fmt: skip
+               other=rows[newest[bad]], late_ns=late, expected=number[then], seen=number[now])  # fmt: skip
 
 
 FOLD = history_fold(

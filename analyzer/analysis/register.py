@@ -44,11 +44,13 @@ class Accesses:
 class Conflicts:
     """Contradictions, one per place of these columns. `rows` has shape (n, 4): rows of `Accesses` that
     prove it, -1 for none; `culprit` is the row that saw what it should not have seen; `beyond_ns` is by how
-    much the times would have to be wrong for it to be legal."""
+    much the times would have to be wrong for it to be legal; `late_ns` how long before the culprit began
+    its contrary had certainly happened."""
 
     rows: Ints
     culprit: Ints
     beyond_ns: Ints
+    late_ns: Ints
 
     def __len__(self) -> int:
         return len(self.culprit)
@@ -78,7 +80,7 @@ def phantoms(a: Accesses, seen: Ints) -> Conflicts:
     rows[len(never) :, 0] = early
     rows[len(never) :, 1] = seen[early]
     beyond = np.concatenate([np.zeros(len(never), dtype=np.int64), a.start[seen[early]] - a.end[early]])
-    return Conflicts(rows, rows[:, 0].copy(), beyond)
+    return Conflicts(rows, rows[:, 0].copy(), beyond, beyond)
 
 
 def stale_reads(a: Accesses, seen: Ints) -> Conflicts:
@@ -93,8 +95,8 @@ def stale_reads(a: Accesses, seen: Ints) -> Conflicts:
     bad = old_end < a.start[newer]
     reads, newer, old, old_end = reads[bad], newer[bad], old[bad], old_end[bad]
     rows = np.stack([old, newer, reads, np.full(len(reads), -1)], axis=1).astype(np.int64)
-    beyond = np.minimum(a.start[reads] - a.end[newer], a.start[newer] - np.maximum(old_end, -1))
-    return Conflicts(rows, reads, beyond)
+    late = a.start[reads] - a.end[newer]
+    return Conflicts(rows, reads, np.minimum(late, a.start[newer] - old_end), late)
 
 
 def disorder(a: Accesses, seen: Ints) -> Conflicts:
@@ -139,13 +141,13 @@ def _contradictions(a: Accesses, ended: Ints, began: Ints, f: Ints, last: Ints, 
     rows[initial[one], 0] = -1  # what was there before everything is no operation
     rows[initial[two], 2] = -1
     culprit = np.where(last[one] >= last[two], began[one], began[two])
-    beyond = np.minimum(last[two] - np.maximum(f[one], -1), last[one] - np.maximum(f[two], -1))
-    return Conflicts(rows, culprit, beyond)
+    beyond = np.minimum(last[two] - f[one], last[one] - f[two])
+    return Conflicts(rows, culprit, beyond, beyond)
 
 
 def _nothing() -> Conflicts:
     none = np.zeros(0, dtype=np.int64)
-    return Conflicts(none.reshape(0, 4), none, none)
+    return Conflicts(none.reshape(0, 4), none, none, none)
 
 
 def _run_starts(values: Ints) -> Ints:

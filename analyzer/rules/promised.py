@@ -76,7 +76,7 @@ def _hit(
     unpromised: Severity,
     remedies: Mapping[str, str],
 ) -> Hit:
-    worst = max(found, key=lambda b: b.beyond_ns)
+    worst = max(found, key=lambda b: b.late_ns)
     concerned = {name for b in found for name in (b.client, b.other_client)}
     own = [mount for mount in mounts if mount.client in concerned] or mounts
     expected = weakest(own, promise)
@@ -103,6 +103,7 @@ def _hit(
         facts={
             "count": one.count,
             "files": one.objects,
+            "late_ns": worst.late_ns,
             "beyond_ns": worst.beyond_ns,
             "kind": worst.kind,
             "client": worst.client,
@@ -136,5 +137,5 @@ def files(group: Group) -> str:
 
 
 def late(group: Group) -> str:
-    """By how much the gravest breach is beyond doubt, in words."""
-    return duration(group.worst.beyond_ns)
+    """How long before the gravest breach what it contradicts had happened, in words."""
+    return duration(group.worst.late_ns)
