@@ -28,6 +28,15 @@ class NotationError(AnalyzerError):
     """A line of the operations notation that can't be read (exit code 2)."""
 
 
+class NotExercisedError(AnalyzerError):
+    """The input holds nothing that a rule could show: the engine turns it into *not exercised*.
+
+    The message says what was not done.
+    """
+
+    exit_code = 3
+
+
 class PremiseError(AnalyzerError):
     """A rule's premise doesn't hold on this input: the engine turns it into the verdict *unknown*.
 

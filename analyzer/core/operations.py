@@ -71,12 +71,12 @@ def in_stream_order(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.take(pa.array(order))
 
 
-def validate(batch: pa.RecordBatch) -> None:
+def validate(batch: pa.RecordBatch, schema: pa.Schema = EVENT_SCHEMA) -> None:
     """Raise `ValueError` if a batch breaks the shape: columns and their types, nulls, closed sets, times
     that run backwards."""
-    if batch.schema != EVENT_SCHEMA:
-        raise ValueError("columns differ from EVENT_SCHEMA")
-    for field in EVENT_SCHEMA:
+    if batch.schema != schema:
+        raise ValueError("columns differ from the schema")
+    for field in schema:
         if not field.nullable and batch.column(field.name).null_count:
             raise ValueError(f"{field.name}: null")
     for name, allowed in (("kind", KINDS), ("outcome", OUTCOMES)):

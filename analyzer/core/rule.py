@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from analyzer.core.coverage import Coverage, Gaps
-from analyzer.core.errors import InputError, PremiseError
+from analyzer.core.errors import InputError, NotExercisedError, PremiseError
 from analyzer.core.finding import Blame, Confidence, Finding, Hit, Judgement, Severity, Verdict
 from analyzer.core.operations import select
 from analyzer.core.table import Tables
@@ -49,7 +49,8 @@ class Fold:
     """Declares a fold: which columns it reads of which operations, and which row types it writes.
 
     `kinds` empty means every operation; with `failed` operations whose status isn't ok come too,
-    whatever their kind. `start` gets the tables to write to and returns the walk.
+    whatever their kind. `start` gets the tables to write to and returns the walk. `witness` says whose
+    operations it understands: `wire` (a capture) or `client` (workers that made the calls).
     """
 
     name: str
@@ -58,6 +59,7 @@ class Fold:
     start: Callable[[Tables], Walk]
     kinds: frozenset[str] = frozenset()
     failed: bool = False
+    witness: str = "wire"
 
 
 class Rows(Protocol):
@@ -89,6 +91,7 @@ class Rule:
     * `blame`: where to look first for the cause if it fires: client, server, network, ...
     * `reads`: the row types that `check` reads.
     * `exercised_by`: kinds of operations or objects; if none was seen the verdict is *not exercised*.
+      Operations of workers also count as `workload NAME`.
     * `needs`: kinds of objects besides those of `exercised_by` that `check` looks at; if one may not be
       listed, finding nothing means nothing.
     * `follows_state`: True if a hit leans on having seen *everything* (an absent message, a lock table
@@ -98,6 +101,8 @@ class Rule:
     * `bad`, `good`: the rule fires on each of `bad`, on none of `good`. Examples are in the notation for
       rules about operations, in YAML for rules about objects.
     * `about`: what `exercised_by` counts: `operation` or `object`.
+    * `witness`: whose operations it judges: `wire` or `client`.
+    * `promise`: which property of the mount a hit contradicts (`analyzer.analysis.expectation`), if any.
     """
 
     id: str
@@ -116,6 +121,9 @@ class Rule:
     options: Mapping[str, int | float] = field(default_factory=dict)
     needs: frozenset[str] = frozenset()
     about: Literal["operation", "object"] = "operation"
+    module: str = ""
+    witness: str = "wire"
+    promise: str = ""
 
     @property
     def documentation(self) -> str:
@@ -136,17 +144,19 @@ def discover(package: ModuleType, attribute: str, kind: type[Item]) -> list[Item
 
 
 def run_folds(batches: Iterable[pa.RecordBatch], folds: Sequence[Fold], tables: Tables) -> Counter[str]:
-    """One pass over the operations; returns how many operations of each kind there were."""
+    """One pass over the operations; returns how many operations of each kind there were, and of each
+    workload as `workload NAME`."""
     walks = [(fold, fold.start(tables)) for fold in folds]
     kinds: Counter[str] = Counter()
     for batch in batches:
-        column = batch.column("kind")
-        codes = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        counts = np.bincount(codes, minlength=len(column.dictionary)).tolist()
-        for kind, count in zip(column.dictionary.to_pylist(), counts, strict=True):
-            if count:
-                kinds[kind] += count
+        kinds.update(_counted(batch.column("kind")))
+        witness = "client" if "workload" in batch.schema.names else "wire"
+        if witness == "client":
+            named = _counted(batch.column("workload"))
+            kinds.update({f"workload {name}": count for name, count in named.items()})
         for fold, walk in walks:
+            if fold.witness != witness:
+                continue
             chosen = select(batch, fold.kinds, fold.failed, fold.reads)
             if chosen is not None:
                 walk.feed(chosen)
@@ -156,19 +166,29 @@ def run_folds(batches: Iterable[pa.RecordBatch], folds: Sequence[Fold], tables: 
     return kinds
 
 
+def _counted(column: pa.DictionaryArray) -> dict[str, int]:
+    """How many rows of a text column hold each text."""
+    codes = column.indices.drop_null().to_numpy(zero_copy_only=False)
+    counts = np.bincount(codes, minlength=len(column.dictionary)).tolist()
+    words = column.dictionary.to_pylist()
+    return {word: count for word, count in zip(words, counts, strict=True) if count}
+
+
 def folds_for(rules: Iterable[Rule], folds: Sequence[Fold], others: Iterable[type[Any]] = ()) -> list[Fold]:
     """The folds that write what the rules (and `others`) read; raises `LookupError` if nobody writes a
     row type that a rule reads."""
-    producer = {row_type: fold for fold in folds for row_type in fold.produces}
+    producers: dict[type[Any], list[Fold]] = {}
+    for fold in folds:
+        for row_type in fold.produces:
+            producers.setdefault(row_type, []).append(fold)
     needed: dict[str, Fold] = {}
     for rule in rules:
         for row_type in rule.reads:
-            if row_type not in producer:
+            if row_type not in producers:
                 raise LookupError(f"rule {rule.id} reads {row_type.__name__}: no fold produces it")
-            needed[producer[row_type].name] = producer[row_type]
+            needed |= {fold.name: fold for fold in producers[row_type]}
     for row_type in others:
-        if row_type in producer:
-            needed[producer[row_type].name] = producer[row_type]
+        needed |= {fold.name: fold for fold in producers.get(row_type, ())}
     return list(needed.values())
 
 
@@ -249,6 +269,8 @@ def _judge_one(rule: Rule, case: Case, kinds: Mapping[str, int]) -> tuple[Judgem
         return Judgement(rule.id, Verdict.UNKNOWN, reason=reason), []
     try:
         hits = list(rule.check(case))
+    except NotExercisedError as error:
+        return Judgement(rule.id, Verdict.NOT_EXERCISED, reason=str(error)), []
     except PremiseError as error:
         return Judgement(rule.id, Verdict.UNKNOWN, reason=str(error)), []
     except Exception as error:

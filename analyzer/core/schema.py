@@ -7,7 +7,8 @@ Order of a stream of batches: operations appear in the order in which their answ
 (`end_lo`); operations that were never answered come last, ordered by `start_lo`.
 
 Times are integer nanoseconds since the epoch of the witness's clock. A witness with an exact clock
-(a capture) sets `start_lo == start_hi` and `end_lo == end_hi`. The intervals are *closed*: two
+(a capture) sets `start_lo == start_hi` and `end_lo == end_hi`; a witness on several hosts uses the
+coordinator's clock with the bounds of `analyzer.core.clock`. The intervals are *closed*: two
 operations whose intervals touch in one instant may have happened in either order, so nothing is
 concluded from that (the choice of porcupine and of Herlihy and Wing's real-time order).
 """
@@ -115,6 +116,45 @@ PROTOCOL_SCHEMA: Final = pa.schema(
 
 EVENT_SCHEMA: Final = pa.schema(list(OPERATION_SCHEMA) + list(PROTOCOL_SCHEMA))
 
+#: What a worker that made the system call itself knows beyond `OPERATION_SCHEMA` (witness "client").
+#: `docs/histories.md` says, for each workload, which columns its operations fill.
+CLIENT_SCHEMA: Final = pa.schema(
+    [
+        pa.field("workload", TEXT),  # who made the operation: locks, register, append, publish, ...
+        pa.field("phase", TEXT),  # "" (the run itself), solo, together, audit (after the run), load
+        pa.field("op", TEXT),  # the system call: openat, pwrite, fcntl, flock, fsync, rename, ...
+        pa.field("handle", pa.int64()),  # op_id of the open whose descriptor is used; null: none
+        pa.field(
+            "after", pa.int64()
+        ),  # op_id of an operation that, by a message, returned before this began
+        # what was written or seen; 0 = nothing yet (absent, empty, zeros), null = not known
+        pa.field("token", pa.int64()),  # unique id of the content
+        pa.field("other", pa.int64()),  # a second id found in the same unit: the unit is mixed
+        pa.field("torn_at", pa.int64()),  # file offset at which the content changes from `token` to `other`
+        pa.field("intact", pa.bool_()),  # false: checksum wrong, cut short, or mixed
+        pa.field("sequence", pa.int64()),  # the writer's own count: version, generation, record number
+        pa.field("round", pa.int64()),  # trial, listing, load: what belongs together
+        pa.field("aspect", TEXT),  # data, size, mtime, entry, negative, attribute that was looked at
+        # locks
+        pa.field("family", TEXT),  # posix, ofd, flock; of an exclusive create: create, mkdir, link
+        pa.field("blocking", pa.bool_()),  # F_SETLKW, or flock without LOCK_NB
+        # names and sizes
+        pa.field("name", TEXT),  # entry of the directory `object`; shard of a checkpoint
+        pa.field("new_name", TEXT),
+        pa.field("size", pa.int64()),  # size that was seen; ranks of a checkpoint; blocks of a unit
+        pa.field("options", TEXT),  # kind mount: the options as the kernel shows them
+        # load
+        pa.field("tenant", TEXT),  # whose work it is, where several share the storage
+        pa.field("intended", pa.int64()),  # open loop: when it should have begun, coordinator's ns
+    ]
+)
+
+#: Operations of the witness "client", in memory.
+HISTORY_SCHEMA: Final = pa.schema(list(OPERATION_SCHEMA) + list(CLIENT_SCHEMA))
+
+#: The schema of a stream of operations, by who saw them.
+SCHEMA_OF: Final = {"wire": EVENT_SCHEMA, "client": HISTORY_SCHEMA}
+
 #: The closed set of kinds.
 KINDS: Final = frozenset(
     {
@@ -122,6 +162,7 @@ KINDS: Final = frozenset(
         *("rename", "create", "remove", "link", "lookup", "getattr", "setattr", "access", "readdir"),
         *("readlink", "session", "delegation", "recall", "notify_lock", "stateid", "layout", "copy"),
         *("allocate", "handle", "other"),
+        *("mount", "fault"),  # facts of a run: what is mounted on a node, what was broken
     }
 )
 

@@ -70,7 +70,7 @@ def analyse_capture(
     # operations come by the million and form no cycles: searching for some costs a tenth of the time
     gc.set_threshold(200_000, 50, 100)
     check_formats(job.formats, job.output)
-    options = parse_options(job.settings, operation_rules()) if job.settings else {}
+    options = parse_options(job.settings, operation_rules("wire")) if job.settings else {}
     folder = None if job.output is None else RunFolder(job.output)
     chosen = CaptureOptions(job.since, job.until, job.client)
     with (
@@ -102,7 +102,7 @@ def _judged(
     options: dict[str, dict[str, int | float]],
 ) -> tuple[ReportView, ExitCode]:
     """Operations → derived tables → findings → view, and the exit code."""
-    rules = operation_rules()
+    rules = operation_rules("wire")
     folds = folds_for(rules, discover(analyzer.analysis, "FOLD", Fold), REPORT_ROWS)
     # a masked report shows no payload, and keeps none
     keep = folder is not None and not job.redact

@@ -13,17 +13,18 @@ from analyzer.report import rule_pages
 
 def all_rules() -> list[Rule]:
     """Every rule of the tool, in order of id."""
-    return sorted([*operation_rules(), *object_rules()], key=lambda rule: rule.id)
-
-
-def operation_rules() -> list[Rule]:
-    """Every rule about operations, in order of id."""
-    return sorted(discover(analyzer.rules, "RULE", Rule), key=lambda rule: rule.id)
+    return sorted([*discover(analyzer.rules, "RULE", Rule), *object_rules()], key=lambda rule: rule.id)
 
 
 def object_rules() -> list[Rule]:
     """Every rule about Kubernetes objects, in order of id."""
     return sorted(discover(k8s.rules, "RULE", Rule), key=lambda rule: rule.id)
+
+
+def operation_rules(witness: str) -> list[Rule]:
+    """Rules about operations that this witness saw: `wire` (packets) or `client` (workers), by id."""
+    found = (rule for rule in discover(analyzer.rules, "RULE", Rule) if rule.witness == witness)
+    return sorted(found, key=lambda rule: rule.id)
 
 
 def list_rules(as_json: bool = False) -> str:

@@ -90,7 +90,10 @@ def for_terminal(markdown: str) -> str:
 
 
 def _listed(rule: Rule) -> str:
-    return f"{', '.join(sorted(rule.exercised_by))} {rule.about}s" if rule.exercised_by else "anything"
+    kinds = sorted(rule.exercised_by)
+    if kinds and kinds[0].startswith("workload "):
+        return f"the workload {' or '.join(kind.removeprefix('workload ') for kind in kinds)}"
+    return f"{', '.join(kinds)} {rule.about}s" if kinds else "anything"
 
 
 def _when_lossy(rule: Rule) -> str:

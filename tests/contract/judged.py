@@ -24,7 +24,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 GANESHA = CAPTURES / "nfs41-ganesha-locks-restart-port20490.pcap"
 KERNEL = CAPTURES / "nfs41-two-kernel-clients.pcapng"
 PYNFS = CAPTURES / "nfs40-pynfs-locks.pcap"
-RULES = {rule.id: rule for rule in operation_rules()}
+RULES = {rule.id: rule for rule in operation_rules("wire")}
 _FOLDS = discover(analyzer.analysis, "FOLD", Fold)
 
 

@@ -12,6 +12,7 @@ from analyzer.core.finding import Blame, Verdict
 from analyzer.core.notation import parse_events
 from analyzer.core.operations import validate
 from analyzer.core.rule import Fold, Outcome, Rule, discover, folds_for, judge, run_folds
+from analyzer.core.schema import SCHEMA_OF
 from analyzer.core.table import Tables
 from analyzer.pipeline.rules import all_rules
 from k8s.audit import audit_text
@@ -24,8 +25,8 @@ def outcome(rule: Rule, text: str) -> Outcome:
     """What the engine says of one example: operations in the notation, or objects in YAML."""
     if rule.about == "object":
         return audit_text([rule], text).outcome
-    batch = parse_events(text)
-    validate(batch)
+    batch = parse_events(text, rule.witness)
+    validate(batch, SCHEMA_OF[rule.witness])
     tables = Tables()
     kinds = run_folds([batch], folds_for([rule], FOLDS), tables)
     return judge([rule], tables, Coverage(), kinds)

@@ -25,18 +25,18 @@ def s(seconds: float) -> int:
 
 def rows(row_type: type[Row], text: str, batch_rows: int | None = None) -> list[Row]:
     """The rows of a type that the text gives; `batch_rows` cuts the operations into batches."""
-    (fold,) = (fold for fold in FOLDS.values() if row_type in fold.produces)
-    batch = parse_events(text)
+    folds = [fold for fold in FOLDS.values() if row_type in fold.produces]
+    batch = parse_events(text, folds[0].witness)
     size = batch_rows or batch.num_rows
     tables = Tables()
-    run_folds([batch.slice(at, size) for at in range(0, batch.num_rows, size)], [fold], tables)
+    run_folds([batch.slice(at, size) for at in range(0, batch.num_rows, size)], folds, tables)
     return list(tables.of(row_type))
 
 
 def findings(rule_id: str, text: str, batch_rows: int | None = None, **options: Any) -> list[Finding]:
     """What one rule finds in the text; an exception inside the rule fails the test."""
     rule = RULES[rule_id]
-    batch = parse_events(text)
+    batch = parse_events(text, rule.witness)
     size = batch_rows or batch.num_rows
     tables = Tables()
     cut = [batch.slice(at, size) for at in range(0, batch.num_rows, size)]

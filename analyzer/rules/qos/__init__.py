@@ -1,0 +1,1 @@
+"""Rules about how fairly storage is shared among those who use it."""
