@@ -21,7 +21,7 @@ PACKAGES: Final = {
     "unshare": "util-linux",
     "rpc.nfsd": "nfs-kernel-server",
     "mount.nfs4": "nfs-common",
-    "ganesha.nfsd": "nfs-ganesha",
+    "ganesha.nfsd": "nfs-ganesha nfs-ganesha-vfs",
 }
 MODULES: Final = Path("/usr/lib/uml/modules")
 _SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -34,10 +34,16 @@ class LabError(InputError):
 
 def program(name: str) -> str:
     """Where a program is, sbin folders included. Raises `LabError` with the package to install."""
-    found = shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}")
+    found = _which(name)
     if found is None:
         raise LabError(_missing([name]))
     return found
+
+
+def _which(name: str) -> str | None:
+    if name == "ganesha.nfsd" and not any(Path("/usr/lib").glob("*/ganesha/libfsalvfs.so")):
+        return None  # the server is there, and can't serve a file system
+    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}")
 
 
 def check(programs: Iterable[str], state: Path) -> None:
@@ -50,9 +56,7 @@ def check(programs: Iterable[str], state: Path) -> None:
         raise LabError(
             "a lab needs root, for network and mount namespaces of its own: sudo storage-analyzer lab ..."
         )
-    missing = [
-        n for n in programs if shutil.which(n, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}") is None
-    ]
+    missing = [name for name in programs if _which(name) is None]
     if missing:
         raise LabError(_missing(missing))
     if not Path("/dev/net/tun").exists():

@@ -62,10 +62,12 @@ _GANESHA_START: Final = r"""
 setsid ganesha.nfsd -F -f /tmp/ganesha.conf -L /tmp/ganesha.log -p /tmp/ganesha.pid \
   </dev/null >/dev/null 2>&1 &
 for n in $(seq 200); do
-  ss -Hltn "sport = :2049" | grep -q . && exit 0
+  ss -Hltn "sport = :2049" | grep -q . && break
   sleep 0.05
 done
-tail -5 /tmp/ganesha.log >&2; exit 1
+ss -Hltn "sport = :2049" | grep -q . && ! grep -q "CONFIG :CRIT" /tmp/ganesha.log && exit 0
+grep "CONFIG :CRIT" /tmp/ganesha.log >&2 || tail -5 /tmp/ganesha.log >&2
+exit 1
 """
 _GANESHA_STOP: Final = """
 kill "$(cat /tmp/ganesha.pid)" 2>/dev/null || true
