@@ -14,12 +14,12 @@ JOBS ?= 2
 DEMO ?= captures/nfs41-ganesha-locks-restart-port20490.pcap
 OUT ?= out/demo
 
-.PHONY: help test check unit cluster demo bench docs format lock clean tshark browser
+.PHONY: help test check unit cluster demo bench docs format lock clean tshark browser lab
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
-test: tshark browser cluster check unit ## everything that must pass before a change lands
+test: tshark browser lab cluster check unit ## everything that must pass before a change lands
 
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check .
@@ -28,7 +28,7 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/lint-imports --no-logo
 
 unit: $(READY) ## the tests alone; skipped ones are listed with the reason
-	timeout --kill-after=30 900 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --timeout 300 -rs
+	timeout --kill-after=30 1500 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --timeout 300 -rs
 
 cluster: $(READY) ## build kube-apiserver and etcd for tests, once (5 minutes; kept in ~/.cache/storage-analyzer)
 	$(BIN)/python -m tests.cluster
@@ -57,7 +57,7 @@ lock: ## renew uv.lock after a change of dependencies in pyproject.toml
 clean: ## remove what the targets above made
 	rm -rf .venv .venv-uv out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-tshark browser:
+tshark browser lab:
 	@.ci/system-packages $(if $(filter browser,$@),chromium,$@)
 
 $(READY): pyproject.toml uv.lock

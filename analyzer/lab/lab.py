@@ -130,8 +130,7 @@ class Lab:
 
     def up(self, say: Callable[[str], None] = lambda _: None, detach: bool = False) -> None:
         """Bring it up; with `detach` it outlives this process. Raises `LabError`, leaving nothing."""
-        check((*_COMMON, *_SERVERS[self.options.server], *(("dumpcap",) if self.options.capture else ())),
-              self.state.folder.parent)  # fmt: skip
+        check(needed(self.options), self.state.folder.parent)
         if self.options.ray:
             ray_cluster.command()
         lock = self._take()
@@ -283,6 +282,11 @@ class Lab:
                 raise LabError(f"lab {self.name} can't be ended: see {self.state.log}")
             time.sleep(0.02)
         self.state.remove()
+
+
+def needed(options: NfsOptions) -> list[str]:
+    """Programs that a lab of this kind needs."""
+    return [*_COMMON, *_SERVERS[options.server], *(["dumpcap"] if options.capture else [])]
 
 
 def running() -> list[Lab]:
