@@ -27,6 +27,7 @@ class Recorder:
                 [
                     program("dumpcap"),
                     *("-q", "-i", network.STORAGE, "-f", FILTER, "-B", "64", "-s", "0", "-w", str(target)),
+                    *(["-P"] if target.suffix == ".pcap" else []),  # pcapng else, which names the machine
                 ],
                 stdout=subprocess.DEVNULL,
                 stderr=out,

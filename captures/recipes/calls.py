@@ -272,6 +272,71 @@ def reclaim(part: Part) -> None:
     part.close(other)
 
 
+def late(part: Part) -> None:
+    """A holds a lock and is cut off while the server restarts; B has the lock when A is back."""
+    fd = part.open("data.db")
+    if part.who == "clienta":
+        part.lock(fd, WRITE, 0, 100)
+        part.write(fd, b"a-before", 0)
+        part.fsync(fd)
+        part.gate("held", *ALL)
+        part.mark("please-restart")
+        part.wait("a-back")
+        part.write(fd, b"a-after!", 0)
+        part.fsync(fd)
+        part.lock(fd, UNLOCK, 0, 100)
+    else:
+        part.gate("held", *ALL)
+        part.wait("restarted")
+        part.lock(fd, WRITE, 0, 100)
+        part.write(fd, b"b-owner!", 0)
+        part.fsync(fd)
+        part.mark("b-holds")
+        part.wait("a-back")
+        time.sleep(8)
+        part.read(fd, 8, 0)
+        part.lock(fd, UNLOCK, 0, 100)
+    part.close(fd)
+
+
+def unclaimed(part: Part) -> None:
+    """A holds a lock and loses power, the server restarts, B asks for the lock."""
+    fd = part.open("data.db")
+    if part.who == "clienta":
+        part.lock(fd, WRITE, 0, 100)
+        part.write(fd, b"a-before", 0)
+        part.fsync(fd)
+        part.finish()  # nothing can be written down afterwards
+        part.gate("held", *ALL)
+        part.mark("please-restart")
+        time.sleep(60)
+        return
+    part.gate("held", *ALL)
+    part.wait("restarted")
+    part.lock(fd, WRITE, 0, 100)
+    part.read(fd, 8, 0)
+    part.lock(fd, UNLOCK, 0, 100)
+    part.close(fd)
+
+
+def polling(part: Part) -> None:
+    """Three times A holds a lock for a while and B waits for it; B asks again after 1, 2 and 4 s."""
+    fd = part.open("data.db")
+    for number, hold_s in enumerate((0.3, 1.8, 3.6)):
+        part.gate(f"round{number}", *ALL)
+        if part.who == "clienta":
+            part.lock(fd, WRITE, 0, 100)
+            part.mark(f"a-holds{number}")
+            time.sleep(hold_s)
+            part.lock(fd, UNLOCK, 0, 100)
+        else:
+            part.wait(f"a-holds{number}")
+            part.lock(fd, WRITE, 0, 100)
+            part.write(fd, b"b-owner!", 0)
+            part.lock(fd, UNLOCK, 0, 100)
+    part.close(fd)
+
+
 def recall(part: Part) -> None:
     """A reads a file with a read delegation, B opens it for writing; five files, since knfsd gives no new
     delegation on a file soon after a recall. Of the fourth A has the file open at that time."""
@@ -418,6 +483,7 @@ def unstable(part: Part) -> None:
     """A writes 256 KiB past its cache in many WRITEs; the server restarts before their COMMIT."""
     fd = part.open(f"checkpoint-{part.who}.bin", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
     part.gate("open", *ALL)
+    part.wait("slow")
     if part.who == "clienta":
         buffer = mmap.mmap(-1, 262144)
         buffer.write(bytes(range(256)) * 1024)
@@ -434,6 +500,10 @@ SCENARIOS: dict[str, tuple[Callable[[Part], None], dict[str, tuple[str, ...]]]] 
     "kernel-nfs40": (contention, {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}),
     "kernel-lost-lock-zombie": (zombie, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-lost-lock-regained": (regained, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-lost-lock-partition": (zombie, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-restart-late-reclaim": (late, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-restart-no-reclaim": (unclaimed, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "ganesha-lock-polling": (polling, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-restart-reclaim": (reclaim, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-delegation-recall": (recall, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-deadlock": (deadlock, {"clienta": ("p1",), "clientb": ("p1",)}),

@@ -1,246 +1,213 @@
 #!/usr/bin/env python3
-"""Records the captures kernel-*.pcap again, each with its truth: what the clients did and what they got.
+"""Records the captures kernel-*.pcap and ganesha-*.pcap again, with their truth: what clients did and got.
 
-    python3 captures/recipes/record.py WORK-FOLDER [SCENARIO ...]
+    python captures/recipes/record.py WORK-FOLDER [SCENARIO ...]
 
-Needs root and, on Debian 12: user-mode-linux nfs-kernel-server nfs-common kmod iproute2 tshark. Three
-Linux kernels run as ordinary processes (one NFS server, two clients) on a bridge in a network namespace
-of their own; a capture on that bridge sees every packet with one clock. Everything is taken down again.
+Runs in the project's virtual environment, as root, on a machine that can have a lab (`storage-analyzer lab
+up nfs` says what is missing): one NFS server and two clients, Linux kernels of their own, and a capture of
+all their traffic with one clock. Each client runs calls.py and writes down its own calls.
 """
 
 from __future__ import annotations
 
-import hashlib
+import base64
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MODULES = Path("/usr/lib/uml/modules")
-ROLES = ("server", "clienta", "clientb")
+sys.path.insert(0, str(HERE.parents[1]))
+
+from analyzer.lab import Lab, NfsOptions  # noqa: E402 - the project need not be installed
+
 DEADLINE_S = 150.0
+ROLES = {"clienta": "client1", "clientb": "client2"}
 
 
-class Lab:
-    """One server and two clients; `share` is the folder that all of them see."""
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A lab in which a scenario is played."""
 
-    def __init__(self, work: Path, scenario: str, version: str, options: str) -> None:
-        self.work = work
-        self.share = work / "share"
-        self.scenario, self.version, self.options = scenario, version, options
-        self.namespace = "nfs-" + hashlib.sha256(str(work).encode()).hexdigest()[:8]
-        self.nodes: dict[str, subprocess.Popen[bytes]] = {}
-        self.capture: subprocess.Popen[bytes] | None = None
-
-    def run(self, *words: str) -> None:
-        """A command that has to succeed."""
-        subprocess.run(words, check=True)
-
-    def inside(self, *words: str) -> list[str]:
-        """A command line that runs in the lab's network."""
-        return ["ip", "netns", "exec", self.namespace, *words]
-
-    def up(self) -> None:
-        """Network, capture, nodes."""
-        shutil.rmtree(self.share, ignore_errors=True)
-        self.share.mkdir(parents=True)
-        for name in ("server.sh", "client.sh", "calls.py"):
-            shutil.copy(HERE / name, self.share)
-        shutil.copy(HERE / "node.sh", self.work)
-        (self.work / "node.sh").chmod(0o755)
-        self._modules()
-        self.run("ip", "netns", "add", self.namespace)
-        self.run(*self.inside("ip", "link", "set", "lo", "up"))
-        self.run(*self.inside("ip", "link", "add", "br0", "type", "bridge"))
-        self.run(*self.inside("ip", "link", "set", "br0", "up"))
-        for number in range(len(ROLES)):
-            self.run(*self.inside("ip", "tuntap", "add", f"tap{number}", "mode", "tap"))
-            self.run(*self.inside("ip", "link", "set", f"tap{number}", "master", "br0", "up"))
-        pcap = str(self.work / f"{self.scenario}.pcap")
-        self.capture = subprocess.Popen(
-            self.inside("dumpcap", "-q", "-P", "-i", "br0", "-w", pcap),
-            stderr=subprocess.DEVNULL,
-        )
-        time.sleep(1.5)
-        for number, role in enumerate(ROLES):
-            self._node(number, role)
-
-    def _modules(self) -> None:
-        (release,) = (p.name for p in MODULES.iterdir())
-        target = self.work / "modules" / "lib" / "modules" / release
-        if not target.exists():
-            target.mkdir(parents=True)
-            for entry in (MODULES / release).iterdir():
-                (target / entry.name).symlink_to(entry)
-            for index in target.glob("modules.*"):
-                if index.name not in ("modules.builtin", "modules.order", "modules.builtin.modinfo"):
-                    index.unlink()
-            self.run("depmod", "-b", str(self.work / "modules"), release)
-
-    def _node(self, number: int, role: str) -> None:
-        words = {
-            "WORK": str(self.work),
-            "ROLE": role,
-            "ADDRESS": f"10.99.0.{number + 1}",
-            "VERSION": self.version,
-            "OPTIONS": self.options,
-            "SCENARIO": self.scenario,
-        }
-        network = f"transport=tap,ifname=tap{number},depth=128,gro=1,mac=02:00:00:00:00:0{number}"
-        with (self.share / f"{role}.console").open("wb") as console:
-            self.nodes[role] = subprocess.Popen(
-                self.inside(
-                    "linux.uml",
-                    "mem=512M",
-                    "rootfstype=hostfs",
-                    "rootflags=/",
-                    "ro",
-                    f"init={self.work}/node.sh",
-                    "con=null",
-                    "con0=null,fd:2",
-                    "ssl=null",
-                    f"vec0:{network}",
-                    f"umid={self.namespace}-{role}",
-                    f"uml_dir={self.work}/umid",
-                    *(f"{name}={value}" for name, value in words.items() if value),
-                ),
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=console,
-                start_new_session=True,
-            )
+    lab: Lab
 
     def wait(self, mark: str) -> None:
         """Until somebody set this mark."""
         end = time.monotonic() + DEADLINE_S
-        while not (self.share / mark).exists():
+        while not (self.lab.share / mark).exists():
             if time.monotonic() > end:
-                raise TimeoutError(f"{self.scenario}: nobody came to {mark!r}")
-            if (self.share / "failed").exists():
-                raise RuntimeError(f"{self.scenario}: a client could not mount, see {self.share}")
+                raise TimeoutError(f"nobody came to {mark!r}")
             time.sleep(0.01)
 
     def mark(self, mark: str) -> None:
         """Set a mark."""
-        (self.share / mark).touch()
+        (self.lab.share / mark).touch()
 
     @contextmanager
-    def told(self, what: str, **facts: object) -> Iterator[None]:
-        """Writes down something that the host does."""
+    def told(self, what: str, who: str = "host", **facts: object) -> Iterator[None]:
+        """Writes down something that is done to the clients."""
         wall, mono = time.time_ns(), time.monotonic_ns()
         yield
-        line = {"who": "host", "process": "lab", "what": what, **facts}
+        line = {"who": who, "process": "lab", "what": what, **facts}
         line |= {"wall_start_ns": wall, "wall_end_ns": time.time_ns()}
         line |= {"mono_start_ns": mono, "mono_end_ns": time.monotonic_ns(), "result": "ok"}
-        with (self.share / "truth.host.jsonl").open("a") as file:
+        with (self.lab.share / f"truth.{who}.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
 
-    def freeze(self, role: str) -> None:
-        """Stop a node's clock and all of it, as a paused virtual machine."""
-        with self.told("freeze", node=role):
-            os.kill(self.nodes[role].pid, signal.SIGSTOP)
-
-    def thaw(self, role: str) -> None:
-        """Let it go on."""
-        with self.told("thaw", node=role):
-            os.kill(self.nodes[role].pid, signal.SIGCONT)
+    def hurt(self, role: str, what: str) -> None:
+        """A fault of the lab, written down."""
+        with self.told(what, node=role):
+            self.lab.fault(ROLES.get(role, role), what)
 
     def restart(self) -> None:
-        """Stop the NFS server, and start it 0.5 s later."""
-        self.mark("restart")
-        self.wait("restarted")
-
-    def down(self) -> None:
-        """Stop what was started, and only that."""
-        self.mark("stop")
-        for node in self.nodes.values():
-            try:
-                node.wait(5)
-            except subprocess.TimeoutExpired:
-                os.kill(node.pid, signal.SIGCONT)
-                os.killpg(node.pid, signal.SIGKILL)
-                node.wait()
-        if self.capture is not None:
+        """Stop the NFS server, and start it again."""
+        with self.told("restart", who="server"):
+            self.lab.fault("server", "stop")
             time.sleep(0.5)
-            self.capture.send_signal(signal.SIGINT)
-            self.capture.wait()
-        subprocess.run(["ip", "netns", "delete", self.namespace], check=False)
-
-    def truth(self) -> None:
-        """All that was written down, by time."""
-        lines = []
-        for path in self.share.glob("truth.*.jsonl"):
-            lines += [json.loads(line) for line in path.read_text().splitlines()]
-        lines.sort(key=lambda line: (line["wall_start_ns"], line["who"], line["process"]))
-        with (self.work / f"{self.scenario}.truth.jsonl").open("w") as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
+            self.lab.fault("server", "start")
+        self.mark("restarted")
 
 
-def nothing(lab: Lab) -> None:
+def nothing(stage: Stage) -> None:
     """The clients alone."""
 
 
-def freeze_holder(lab: Lab) -> None:
+def regain(stage: Stage) -> None:
+    """As `freeze_holder`; client A's kernel takes lost locks again without a word."""
+    path = "/sys/module/nfs/parameters/recover_lost_locks"
+    stage.lab.node("client1").run(["sh", "-c", f"echo Y >{path}"])
+    freeze_holder(stage)
+
+
+def freeze_holder(stage: Stage) -> None:
     """Client A freezes while it holds a lock, and thaws 2 s after client B got it."""
-    lab.wait("a-holds")
+    stage.wait("a-holds")
     time.sleep(0.5)
-    lab.freeze("clienta")
-    lab.mark("a-frozen")
-    lab.wait("b-holds")
+    stage.hurt("clienta", "freeze")
+    stage.mark("a-frozen")
+    stage.wait("b-holds")
     time.sleep(2)
-    lab.thaw("clienta")
-    lab.mark("a-thawed")
+    stage.hurt("clienta", "thaw")
+    stage.mark("a-thawed")
 
 
-def restart_when_told(lab: Lab) -> None:
+def restart_when_told(stage: Stage) -> None:
     """The server restarts when the clients are ready."""
-    lab.wait("please-restart")
-    lab.restart()
+    stage.wait("please-restart")
+    stage.restart()
 
 
-SCENARIOS: dict[str, tuple[str, str, Callable[[Lab], None]]] = {
-    "kernel-lock-contention": ("4.1", "", nothing),
-    "kernel-lost-lock-zombie": ("4.1", "", freeze_holder),
-    "kernel-lost-lock-regained": ("4.1", "", freeze_holder),
-    "kernel-restart-reclaim": ("4.1", "", restart_when_told),
-    "kernel-delegation-recall": ("4.1", "", nothing),
-    "kernel-deadlock": ("4.1", "", nothing),
-    "kernel-fsync-storm": ("4.1", "", nothing),
-    "kernel-append": ("4.1", "", nothing),
-    "kernel-small-files": ("4.1", "", nothing),
-    "kernel-readdir": ("4.1", "", nothing),
-    "kernel-unstable-restart": ("4.1", ",wsize=4096", restart_when_told),
-    "kernel-nfs40": ("4.0", "", nothing),
+def restart_in_flight(stage: Stage) -> None:
+    """Slow answers, so that the restart falls between WRITE and COMMIT."""
+    stage.lab.fault("server", "delay", 200)
+    stage.mark("slow")
+    restart_when_told(stage)
+    stage.wait("done.clienta")
+    stage.lab.fault("server", "heal")
+
+
+def late_reclaim(stage: Stage) -> None:
+    """Client A is cut off while the server restarts, and back after the grace period."""
+    stage.wait("please-restart")
+    stage.hurt("clienta", "partition")
+    stage.restart()
+    stage.wait("b-holds")
+    stage.hurt("clienta", "heal")
+    stage.mark("a-back")
+
+
+def no_reclaim(stage: Stage) -> None:
+    """Client A loses power, then the server restarts: nobody reclaims A's lock."""
+    stage.wait("please-restart")
+    stage.hurt("clienta", "kill")
+    stage.mark("done.clienta")
+    stage.restart()
+
+
+def cut_off(stage: Stage) -> None:
+    """Client A is cut off while it holds a lock, and back 2 s after client B got it."""
+    stage.wait("a-holds")
+    stage.hurt("clienta", "partition")
+    stage.mark("a-frozen")
+    stage.wait("b-holds")
+    time.sleep(2)
+    stage.hurt("clienta", "heal")
+    stage.mark("a-thawed")
+
+
+OPTIONS = NfsOptions(clients=2)
+Play = Callable[[Stage], None]
+SCENARIOS: dict[str, tuple[NfsOptions, Play]] = {
+    "kernel-lock-contention": (OPTIONS, nothing),
+    "kernel-lost-lock-zombie": (OPTIONS, freeze_holder),
+    "kernel-lost-lock-regained": (OPTIONS, regain),
+    "kernel-lost-lock-partition": (OPTIONS, cut_off),
+    "kernel-restart-reclaim": (OPTIONS, restart_when_told),
+    "kernel-restart-late-reclaim": (OPTIONS, late_reclaim),
+    "kernel-restart-no-reclaim": (OPTIONS, no_reclaim),
+    "kernel-delegation-recall": (OPTIONS, nothing),
+    "kernel-deadlock": (OPTIONS, nothing),
+    "kernel-fsync-storm": (OPTIONS, nothing),
+    "kernel-append": (OPTIONS, nothing),
+    "kernel-small-files": (OPTIONS, nothing),
+    "kernel-readdir": (OPTIONS, nothing),
+    "kernel-unstable-restart": (replace(OPTIONS, mount_options="wsize=4096"), restart_in_flight),
+    "kernel-nfs40": (replace(OPTIONS, version="4.0"), nothing),
+    "ganesha-lock-polling": (replace(OPTIONS, server="ganesha"), nothing),
 }
+
+
+def record(work: Path, scenario: str) -> Path:
+    """Play one scenario; returns its capture."""
+    options, play = SCENARIOS[scenario]
+    pcap = work / f"{scenario}.pcap"
+    with Lab(f"record-{scenario.replace('kernel-', '')}"[:31], replace(options, capture=pcap)) as lab:
+        shutil.copy(HERE / "calls.py", lab.share)
+        stage = Stage(lab)
+        clients = [threading.Thread(target=_client, args=(stage, role, scenario)) for role in ROLES]
+        for client in clients:
+            client.start()
+        play(stage)
+        for role in ROLES:
+            stage.wait(f"done.{role}")
+        lines = []
+        for path in lab.share.glob("truth.*.jsonl"):
+            lines += [json.loads(line) for line in path.read_text().splitlines()]
+        clocks = lab.status()["clocks"]
+    lines.sort(key=lambda line: (line["wall_start_ns"], line["who"], line["process"]))
+    names = {node: role for role, node in ROLES.items()}
+    lines += [{"who": names.get(c["node"], c["node"]), "what": "clock", **c} for c in clocks]
+    with (work / f"{scenario}.truth.jsonl").open("w") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    return pcap
+
+
+def _client(stage: Stage, role: str, scenario: str) -> None:
+    """One client's part."""
+    share = stage.lab.share
+    argv = [sys.executable, "-I", "-S", str(share / "calls.py"), role, scenario, "/nfs", str(share)]
+    said = []
+    for line in stage.lab.node(ROLES[role]).stream(argv, timeout_s=DEADLINE_S):
+        said.append(base64.b64decode(line.get("err", "")).decode("utf-8", "replace"))
+        if line.get("exit"):
+            print(f"{role}: exit code {line['exit']} {''.join(said)}", file=sys.stderr)
+    stage.mark(f"done.{role}")
 
 
 def main() -> None:
     """Records all scenarios, or those named."""
     if len(sys.argv) < 2:
         raise SystemExit(__doc__)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an interrupted run cleans up too
     work = Path(sys.argv[1]).resolve()
     work.mkdir(parents=True, exist_ok=True)
     for scenario in sys.argv[2:] or SCENARIOS:
-        version, options, host = SCENARIOS[scenario]
-        lab = Lab(work, scenario, version, options)
-        try:
-            lab.up()
-            host(lab)
-            lab.wait("done.clienta")
-            lab.wait("done.clientb")
-        finally:
-            lab.down()
-            lab.truth()
-        pcap = work / f"{scenario}.pcap"
-        print(f"{scenario}: {pcap.stat().st_size} bytes")
+        pcap = record(work, scenario)
+        print(f"{scenario}: {pcap.stat().st_size} bytes", flush=True)
 
 
 if __name__ == "__main__":

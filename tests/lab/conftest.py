@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from analyzer.lab import Lab, LabError, NfsOptions
 from analyzer.lab.host import check
 from analyzer.lab.lab import needed
+from tests.lab.traces import named
 
 
 def possible(options: NfsOptions) -> None:
@@ -22,20 +22,6 @@ def possible(options: NfsOptions) -> None:
         if os.environ.get("CI"):
             pytest.fail(str(error))
         pytest.skip(str(error))
-
-
-def traces() -> set[str]:
-    """What a lab might leave: processes, mounts, network devices, namespaces."""
-    words = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists()]
-    found = {
-        "process " + w.decode("utf-8", "replace")
-        for w in words
-        if b"analyzer.lab" in w or b"linux.uml" in w
-    }
-    found |= {"mount " + line for line in Path("/proc/self/mounts").read_text().splitlines()}
-    found |= {"device " + path.name for path in Path("/sys/class/net").iterdir()}
-    netns = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=False).stdout
-    return found | {"namespace " + line for line in netns.splitlines()}
 
 
 @pytest.fixture(scope="session")
@@ -49,5 +35,5 @@ def nfs(recorded: Path) -> Iterator[Lab]:
     """A kernel server and two kernel clients, with a capture. Tests mend what they hurt."""
     options = NfsOptions(clients=2, capture=recorded, mount_options="noac")
     possible(options)
-    with Lab("test-nfs", options) as lab:
+    with Lab(named("nfs"), options) as lab:
         yield lab

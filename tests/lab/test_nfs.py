@@ -13,6 +13,7 @@ import pytest
 
 from analyzer.lab import Lab, LabError, NfsOptions
 from tests.lab.conftest import possible
+from tests.lab.traces import named
 
 pytestmark = pytest.mark.xdist_group("lab")
 
@@ -148,7 +149,7 @@ def test_a_client_that_lost_power_boots_and_mounts_again(nfs: Lab) -> None:
 def test_the_capture_holds_the_storage_traffic_from_the_first_mount_on(tmp_path: Path) -> None:
     options = NfsOptions(clients=1, capture=tmp_path / "c.pcapng")
     possible(options)
-    with Lab("test-capture", options) as lab:
+    with Lab(named("capture"), options) as lab:
         lab.node("client1").run(["sh", "-c", "echo hello >/nfs/f"])
     fields = ["-T", "fields", "-e", "ip.src", "-e", "ip.dst", "-e", "tcp.port", "-e", "nfs.opcode"]
     told = subprocess.run(
@@ -175,7 +176,7 @@ def test_the_capture_holds_the_storage_traffic_from_the_first_mount_on(tmp_path:
 def test_ganesha_serves_too_and_keeps_state_over_a_restart() -> None:
     options = NfsOptions(clients=1, server="ganesha", version="4.2")
     possible(options)
-    with Lab("test-ganesha", options) as lab:
+    with Lab(named("ganesha"), options) as lab:
         client = lab.node("client1")
         client.run(["sh", "-c", "echo hello >/nfs/f; sync /nfs/f"])
         assert "vers=4.2" in client.run(["grep", " /nfs ", "/proc/mounts"]).text

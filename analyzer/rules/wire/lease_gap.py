@@ -52,14 +52,15 @@ def check(case: Case) -> Iterator[Hit]:
         if _active_elsewhere(row, labels) or (row.endpoint, row.client, row.start_ns) in gone:
             continue
         lease = int(case.options["lease_s"]) or told.get(row.endpoint)
-        status = _loss_after(row, lost.get(key, []), restarts)
+        restarted = _restarted(row, restarts)
+        status = _loss_after(row, lost.get(key, []), restarted)
         if lease is None:
             if status == "EXPIRED" and _length(row) >= 10 * _S:
-                hits.append(_hit(row, None, status, labels))
+                hits.append(_hit(row, None, status, restarted, labels))
             elif _length(row) >= case.options["worth_asking_ns"] and (row.sessions or status):
                 unjudged.append(row)
         elif _length(row) > lease * _S and (row.sessions or status):
-            hits.append(_hit(row, lease, status, labels))
+            hits.append(_hit(row, lease, status, restarted, labels))
     if unjudged and not hits:
         worst = max(unjudged, key=_length)
         raise PremiseError(
@@ -89,17 +90,18 @@ def _client_ids_gone(case: Case) -> set[tuple[str, str | None, int]]:
     return {(r.endpoint, r.client, r.last_ns) for r in rows if r.status == "STALE_CLIENTID"}
 
 
-def _loss_after(
-    row: SilenceRow, lost: list[tuple[int, str]], restarts: list[tuple[str, int, int]]
-) -> str | None:
-    """What the client was told of its state right after the silence, unless a restart explains it."""
-    status = next((s for when, s in lost if 0 <= when - row.end_ns <= 10 * _S), None)
-    if status != "EXPIRED" and any(
+def _restarted(row: SilenceRow, restarts: list[tuple[str, int, int]]) -> bool:
+    """Whether the server restarted during the silence."""
+    return any(
         endpoint == row.endpoint and first <= row.end_ns and last >= row.start_ns
         for endpoint, first, last in restarts
-    ):
-        return None
-    return status
+    )
+
+
+def _loss_after(row: SilenceRow, lost: list[tuple[int, str]], restarted: bool) -> str | None:
+    """What the client was told of its state right after the silence, unless a restart explains it."""
+    status = next((s for when, s in lost if 0 <= when - row.end_ns <= 10 * _S), None)
+    return None if restarted and status != "EXPIRED" else status
 
 
 def _active_elsewhere(row: SilenceRow, labels: Labels) -> bool:
@@ -115,13 +117,15 @@ def _active_elsewhere(row: SilenceRow, labels: Labels) -> bool:
     )
 
 
-def _hit(row: SilenceRow, lease: int | None, status: str | None, labels: Labels) -> Hit:
+def _hit(row: SilenceRow, lease: int | None, status: str | None, restarted: bool, labels: Labels) -> Hit:
     length = _length(row)
     limit = f"longer than the lease of {lease} s," if lease else "the lease isn't known,"
     if status is not None:
         end, severity = f"and was then told {status}", Severity.HIGH
+    elif restarted:
+        end, severity = "in which the server restarted", Severity.LOW
     elif row.ended:
-        end, severity = "and its state was still there", Severity.LOW
+        end, severity = "and wasn't told afterwards that its state was gone", Severity.LOW
     else:
         end, severity = "up to the end of the input", Severity.LOW
     return Hit(
