@@ -11,7 +11,6 @@ READY := .venv/.ready
 # a uv that runs (a shim of a version manager may be there and not work), else one of our own
 UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo .venv-uv/bin/uv)
 JOBS ?= 2
-DEMO ?= captures/nfs41-ganesha-locks-restart-port20490.pcap
 OUT ?= out/demo
 
 .PHONY: help test check unit cluster demo bench docs format lock clean tshark browser lab
@@ -33,12 +32,9 @@ unit: $(READY) ## the tests alone; skipped ones are listed with the reason
 cluster: $(READY) ## build kube-apiserver and etcd for tests, once (5 minutes; kept in ~/.cache/storage-analyzer)
 	$(BIN)/python -m tests.cluster
 
-demo: tshark $(READY) ## analyse a capture of this repository (DEMO=...); writes out/demo/report.html
-	@mkdir -p $(OUT)
-	@# 1: findings, as there should be; 4: something in them could not be judged
-	$(BIN)/storage-analyzer capture $(DEMO) -o $(OUT) || [[ $$? =~ ^[14]$$ ]]
-	@echo
-	@echo "The report for a browser: $(OUT)/report.html"
+demo: tshark $(READY) ## a real NFS cluster in trouble, and what the tool says of it; writes reports to out/demo
+	@.ci/system-packages lab || true
+	@$(BIN)/python captures/recipes/demo.py $(OUT)
 
 bench: tshark $(READY) ## speed and memory, as figures
 	$(BIN)/python -m tests.bench

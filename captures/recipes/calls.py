@@ -337,6 +337,30 @@ def polling(part: Part) -> None:
     part.close(fd)
 
 
+def demo(part: Part) -> None:
+    """Rounds of one lock; then A holds it over a restart of the server, while B waits."""
+    fd = part.open("checkpoint.index")
+    part.gate("rounds", *ALL)
+    rounds(part, fd, WRITE, 0, 100, 5)
+    part.gate("done", *ALL)
+    if part.who == "clienta":
+        part.lock(fd, WRITE, 0, 100)
+        part.write(fd, b"a-before", 0)
+        part.fsync(fd)
+        part.mark("please-restart")
+        part.wait("restarted")
+        part.write(fd, b"a-after!", 0)
+        part.fsync(fd)
+        time.sleep(3)
+        part.lock(fd, UNLOCK, 0, 100)
+    else:
+        part.wait("restarted")
+        part.lock(fd, WRITE, 0, 100)
+        part.read(fd, 8, 0)
+        part.lock(fd, UNLOCK, 0, 100)
+    part.close(fd)
+
+
 def recall(part: Part) -> None:
     """A reads a file with a read delegation, B opens it for writing; five files, since knfsd gives no new
     delegation on a file soon after a recall. Of the fourth A has the file open at that time."""
@@ -500,6 +524,7 @@ SCENARIOS: dict[str, tuple[Callable[[Part], None], dict[str, tuple[str, ...]]]] 
     "kernel-nfs40": (contention, {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}),
     "kernel-lost-lock-zombie": (zombie, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-lost-lock-regained": (regained, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "demo": (demo, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-lost-lock-partition": (zombie, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-restart-late-reclaim": (late, {"clienta": ("p1",), "clientb": ("p1",)}),
     "kernel-restart-no-reclaim": (unclaimed, {"clienta": ("p1",), "clientb": ("p1",)}),

@@ -143,6 +143,7 @@ def cut_off(stage: Stage) -> None:
 OPTIONS = NfsOptions(clients=2)
 Play = Callable[[Stage], None]
 SCENARIOS: dict[str, tuple[NfsOptions, Play]] = {
+    "demo": (OPTIONS, restart_when_told),
     "kernel-lock-contention": (OPTIONS, nothing),
     "kernel-lost-lock-zombie": (OPTIONS, freeze_holder),
     "kernel-lost-lock-regained": (OPTIONS, regain),
