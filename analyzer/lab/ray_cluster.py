@@ -31,7 +31,7 @@ def command() -> Path:
 
 
 def start(state: State, nodes: Sequence[UmlNode]) -> dict[str, Any]:
-    """Head and workers; each client node has the resource `node:NAME`. Returns how to reach it."""
+    """Head and workers; each client node has a resource of its own name. Returns how to reach it."""
     ray = command()
     address = network.control_address(network.HOST)
     folder = state.folder / "ray"
@@ -45,6 +45,8 @@ def start(state: State, nodes: Sequence[UmlNode]) -> dict[str, Any]:
 
     def join(node: UmlNode) -> None:
         node.run(
+            # Ray's sockets: a worker looks for them where the head has them, and hostfs can't hold any
+            f"mkdir -p {folder}; mount -t tmpfs ray {folder}; "
             f"export {_QUIET}; {ray} start --address={address}:{PORT} --node-ip-address={node.control} "
             f"--num-cpus=8 --resources='{{\"{node.name}\": 64}}' {common} </dev/null >/tmp/ray.log 2>&1 "
             "|| { tail -5 /tmp/ray.log >&2; exit 1; }",
