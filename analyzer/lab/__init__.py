@@ -7,6 +7,6 @@ server and real clients, each an ordinary process.
 """
 
 from analyzer.lab.lab import Lab, LabError, Node, remains, running
-from analyzer.lab.options import NfsOptions
+from analyzer.lab.options import CephOptions, NfsOptions, Options
 
-__all__ = ["Lab", "LabError", "NfsOptions", "Node", "remains", "running"]
+__all__ = ["CephOptions", "Lab", "LabError", "NfsOptions", "Node", "Options", "remains", "running"]

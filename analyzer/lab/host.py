@@ -21,6 +21,11 @@ PACKAGES: Final = {
     "unshare": "util-linux",
     "rpc.nfsd": "nfs-kernel-server",
     "mount.nfs4": "nfs-common",
+    "ceph-mon": "ceph-mon",
+    "ceph-osd": "ceph-osd",
+    "ceph-mds": "ceph-mds",
+    "ceph-fuse": "ceph-fuse",
+    "ceph": "ceph-common python3-rados",
     "ganesha.nfsd": "nfs-ganesha nfs-ganesha-vfs",
 }
 MODULES: Final = Path("/usr/lib/uml/modules")

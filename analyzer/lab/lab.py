@@ -21,12 +21,16 @@ from typing import IO, Any, Final, Self
 
 from analyzer.lab import ray_cluster
 from analyzer.lab.host import LabError, check, program
-from analyzer.lab.options import NfsOptions, checked_name
+from analyzer.lab.options import CephOptions, NfsOptions, Options, checked_name
 from analyzer.lab.state import State, every
 
 _DOWN_S: Final = 20.0
-_COMMON: Final = ("linux.uml", "ip", "depmod", "mkfs.ext4", "unshare")
-_SERVERS: Final = {"knfsd": ("rpc.nfsd", "mount.nfs4"), "ganesha": ("ganesha.nfsd", "mount.nfs4")}
+_COMMON: Final = ("linux.uml", "ip", "depmod", "unshare")
+_SERVERS: Final = {
+    "knfsd": ("rpc.nfsd", "mount.nfs4", "mkfs.ext4"),
+    "ganesha": ("ganesha.nfsd", "mount.nfs4", "mkfs.ext4"),
+}
+_CEPH: Final = ("ceph-mon", "ceph-osd", "ceph-mds", "ceph")
 
 Line = dict[str, Any]
 
@@ -103,9 +107,9 @@ class Lab:
         lab.fault("client1", "freeze")
     """
 
-    def __init__(self, name: str, options: NfsOptions | None = None) -> None:
+    def __init__(self, name: str, options: Options | None = None) -> None:
         self.state = State.of(checked_name(name))
-        self.options = options or NfsOptions()
+        self.options: Options = options or NfsOptions()
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
 
@@ -170,7 +174,8 @@ class Lab:
                     f"{target.parent} is no folder that can be written to: choose another --capture FILE"
                 )
             facts["capture"] = str(target)
-        self.state.write({"name": self.name, "kind": "nfs", "options": facts})
+        kind = "cephfs" if isinstance(self.options, CephOptions) else "nfs"
+        self.state.write({"name": self.name, "kind": kind, "options": facts})
         read_end, self._lifeline = os.pipe()
         os.set_inheritable(read_end, True)
         with self.state.log.open("ab") as log:
@@ -284,9 +289,14 @@ class Lab:
         self.state.remove()
 
 
-def needed(options: NfsOptions) -> list[str]:
+def needed(options: Options) -> list[str]:
     """Programs that a lab of this kind needs."""
-    return [*_COMMON, *_SERVERS[options.server], *(["dumpcap"] if options.capture else [])]
+    own: tuple[str, ...]
+    if isinstance(options, CephOptions):
+        own = (*_CEPH, "ceph-fuse") if options.client == "fuse" else _CEPH
+    else:
+        own = _SERVERS[options.server]
+    return [*_COMMON, *own, *(["dumpcap"] if options.capture else [])]
 
 
 def running() -> list[Lab]:

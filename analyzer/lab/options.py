@@ -14,6 +14,7 @@ SERVERS: Final = ("knfsd", "ganesha")
 VERSIONS: Final = ("4.0", "4.1", "4.2")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 #: Characters of mount and export options; anything else could end the option.
+_SETTING = re.compile(r"[a-z_0-9]+ ?= ?[A-Za-z0-9_.:/-]+")
 _OPTIONS = re.compile(r"[A-Za-z0-9_=.,:/-]*")
 
 
@@ -56,6 +57,53 @@ class NfsOptions:
     def node_memory_mb(self) -> int:
         """Memory of a node."""
         return self.memory_mb or (1500 if self.ray else 512)
+
+
+@dataclass(frozen=True, slots=True)
+class CephOptions:
+    """A CephFS lab: monitor, OSD and metadata server, and `clients` clients that mount it at /cephfs.
+
+    `client` is kernel or fuse, `messenger` v1 or v2 (crc mode). `session_timeout_s`: seconds of silence
+    after which a client's capabilities are stale (30 is the least that Ceph takes). `blocklist`: whether a
+    client that is evicted is shut out by the OSDs too. `mount_options` are added to kernel mounts
+    (`recover_session=clean` ...), `client_settings` are lines of ceph.conf for ceph-fuse
+    (`fuse_disable_pagecache = true` ...). `capture`, `ray`, `memory_mb`: as `NfsOptions`.
+    """
+
+    clients: int = 2
+    client: str = "fuse"
+    messenger: str = "v2"
+    session_timeout_s: int = 60
+    blocklist: bool = True
+    mount_options: str = ""
+    client_settings: tuple[str, ...] = ()
+    capture: Path | None = None
+    ray: bool = False
+    memory_mb: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises `InputError` for what can't be had."""
+        if not 1 <= self.clients <= MAX_CLIENTS:
+            raise InputError(f"{self.clients} clients: a lab has 1 to {MAX_CLIENTS}")
+        _one_of("client", self.client, ("fuse", "kernel"))
+        _one_of("messenger", self.messenger, ("v1", "v2"))
+        if not 30 <= self.session_timeout_s <= 3600:
+            raise InputError(f"session timeout {self.session_timeout_s}: use 30 to 3600 seconds")
+        if not _OPTIONS.fullmatch(self.mount_options):
+            raise InputError(
+                f"mount options {self.mount_options!r}: use words such as recover_session=clean"
+            )
+        for line in self.client_settings:
+            if not _SETTING.fullmatch(line):
+                raise InputError(f"client setting {line!r}: use NAME = VALUE, as in ceph.conf")
+
+    @property
+    def node_memory_mb(self) -> int:
+        """Memory of a node."""
+        return self.memory_mb or (1500 if self.ray else 640)
+
+
+Options = NfsOptions | CephOptions
 
 
 def checked_name(name: str) -> str:

@@ -24,11 +24,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from analyzer.lab import agent, clocks, network, ray_cluster
+from analyzer.lab.ceph_cluster import CephCluster
 from analyzer.lab.cluster import Cluster
 from analyzer.lab.host import LabError
 from analyzer.lab.nfs_cluster import NfsCluster
 from analyzer.lab.node import Send, UmlNode, modules
-from analyzer.lab.options import NfsOptions
+from analyzer.lab.options import CephOptions, NfsOptions, Options
 from analyzer.lab.recorder import Recorder
 from analyzer.lab.state import State
 
@@ -53,13 +54,16 @@ class Supervisor:
     def up(self) -> None:
         """From an empty namespace to a mounted cluster. Raises `LabError`."""
         began = time.monotonic()
-        options = NfsOptions(**_options(self.facts["options"]))
+        options = _options(self.facts)
         self._say("making networks")
         _prepare(self.state)
         network.make()
         if options.capture is not None:
             self.recorder = Recorder(options.capture, self.state.folder / "capture.log")
-        self.cluster = NfsCluster(options, self.state)
+        if isinstance(options, CephOptions):
+            self.cluster = CephCluster(options, self.state)
+        else:
+            self.cluster = NfsCluster(options, self.state)
         self.cluster.up(self._say)
         if options.ray:
             self._say("starting Ray")
@@ -178,9 +182,13 @@ class Supervisor:
             self.recorder.stop()
 
 
-def _options(known: dict[str, Any]) -> dict[str, Any]:
-    capture = known.get("capture")
-    return {**known, "capture": Path(capture) if capture else None}
+def _options(facts: dict[str, Any]) -> Options:
+    """What `lab.py` wrote down."""
+    known = dict(facts["options"])
+    known["capture"] = Path(known["capture"]) if known["capture"] else None
+    if facts["kind"] == "cephfs":
+        return CephOptions(**{**known, "client_settings": tuple(known["client_settings"])})
+    return NfsOptions(**known)
 
 
 def _prepare(state: State) -> None:

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from analyzer.core.errors import InputError
-from analyzer.lab import Lab, NfsOptions, remains, running
+from analyzer.lab import Lab, Options, remains, running
 from analyzer.pipeline.output import Screen
 
 
-def up(name: str, options: NfsOptions) -> None:
+def up(name: str, options: Options) -> None:
     """Bring a lab up and leave it running; says how to use it."""
     began = time.monotonic()
     errors = Console(stderr=True)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.lab import Lab, LabError, NfsOptions
+from analyzer.lab import Lab, LabError, NfsOptions, Options
 from analyzer.lab.host import check
 from analyzer.lab.lab import needed
 from tests.lab.traces import named
 
 
-def possible(options: NfsOptions) -> None:
+def possible(options: Options) -> None:
     """Skip (in CI: fail) if this machine can't have such a lab."""
     try:
         check(needed(options), Path("/run"))

@@ -19,6 +19,10 @@ up = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Bring a clus
 lab.add_typer(up, name="up")
 app.add_typer(lab, name="lab")
 
+Capture = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Capture the storage traffic from the first mount on.")
+]
+Ray = Annotated[bool, typer.Option("--ray", help="Ray too: a head, and a worker in each client.")]
 Name = Annotated[str | None, typer.Option("--name", help="Which lab, where several are up.")]
 
 
@@ -34,13 +38,8 @@ def up_nfs(
     mount_options: Annotated[
         str, typer.Option(metavar="OPTIONS", help="Added to the mounts: noac, nocto, actimeo=3, soft ...")
     ] = "",
-    capture: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Capture the storage traffic from the first mount on."),
-    ] = None,
-    ray: Annotated[
-        bool, typer.Option("--ray", help="Ray too: a head, and a worker in each client.")
-    ] = False,
+    capture: Capture = None,
+    ray: Ray = False,
     name: Annotated[str, typer.Option(help="Name of the lab.")] = "nfs",
 ) -> None:
     """A Linux NFS server and Linux NFS clients, each a kernel of its own, mounted at /nfs.
@@ -63,6 +62,49 @@ def up_nfs(
         exports=exports,
         delegations=delegations,
         mount_options=mount_options,
+        capture=capture,
+        ray=ray,
+    )
+    jobs.up(name, options)
+
+
+@up.command(name="cephfs")
+def up_cephfs(
+    clients: Annotated[int, typer.Option(help="Client nodes, 1 to 16.")] = 2,
+    client: Annotated[str, typer.Option(help="fuse (ceph-fuse) or kernel.")] = "fuse",
+    messenger: Annotated[str, typer.Option(help="v1, or v2 in crc mode.")] = "v2",
+    session_timeout: Annotated[int, typer.Option(help="mds_session_timeout, seconds, at least 30.")] = 60,
+    blocklist: Annotated[bool, typer.Option(help="Whether OSDs shut out a client that is evicted.")] = True,
+    mount_options: Annotated[
+        str, typer.Option(metavar="OPTIONS", help="Added to kernel mounts: recover_session=clean ...")
+    ] = "",
+    client_setting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="For ceph-fuse: fuse_disable_pagecache=true ..."),
+    ] = None,
+    capture: Capture = None,
+    ray: Ray = False,
+    name: Annotated[str, typer.Option(help="Name of the lab.")] = "cephfs",
+) -> None:
+    """A Ceph monitor, OSD and metadata server, and clients, each a kernel of its own, mounted at /cephfs.
+
+    \b
+    Examples:
+      sudo storage-analyzer lab up cephfs
+      sudo storage-analyzer lab up cephfs --client kernel --messenger v1 --capture lab.pcapng
+      sudo storage-analyzer lab up cephfs --client-setting fuse_disable_pagecache=true
+    """
+    from analyzer.lab import CephOptions
+    from analyzer.pipeline import lab as jobs
+
+    options = CephOptions(
+        clients=clients,
+        client=client,
+        messenger=messenger,
+        session_timeout_s=session_timeout,
+        blocklist=blocklist,
+        mount_options=mount_options,
+        client_settings=tuple(client_setting or ()),
         capture=capture,
         ray=ray,
     )
@@ -117,7 +159,7 @@ def fault(
         str,
         typer.Argument(
             metavar="FAULT",
-            help="freeze, thaw, kill, start, partition, heal, delay MS, loss PCT; server: restart, stop.",
+            help="freeze, thaw, kill, start, partition, heal, delay MS, loss PCT, evict, restart, stop.",
         ),
     ],
     amount: Annotated[
@@ -133,6 +175,8 @@ def fault(
     partition  take it off the storage network; heal puts it back and ends delay and loss
     delay MS   what it sends comes MS milliseconds later; loss PCT loses a share of it
     restart    of the server: stop the service and start it again; stop ends it, start brings it back
+               (of CephFS it is the metadata server that this is about)
+    evict      a CephFS client: its session is ended by the metadata server
 
     \b
     Examples:
