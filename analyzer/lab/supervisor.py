@@ -58,6 +58,7 @@ class Supervisor:
         self._say("making networks")
         _prepare(self.state)
         network.make()
+        socket.sethostname("lab")  # daemons tell it to their clients, and it is nobody's business
         if options.capture is not None:
             self.recorder = Recorder(options.capture, self.state.folder / "capture.log")
         if isinstance(options, CephOptions):

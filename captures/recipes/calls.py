@@ -519,27 +519,105 @@ def unstable(part: Part) -> None:
     part.close(fd)
 
 
+def evicted(part: Part) -> None:
+    """A holds a lock and has written; it is evicted, and B, who waits for the lock, gets it."""
+    fd = part.open("data.db")
+    if part.who == "clienta":
+        part.lock(fd, WRITE, 0, 100)
+        part.write(fd, b"a-before", 0)
+        part.fsync(fd)
+        part.write(fd, b"a-dirty!", 0)
+        part.mark("a-holds")
+        part.wait("b-waits")
+        time.sleep(0.5)
+        part.mark("please-evict")
+        part.wait("evicted")
+        part.fsync(fd)
+        part.write(fd, b"a-zombie", 0)
+        part.fsync(fd)
+        part.lock(fd, UNLOCK, 0, 100)
+        part.open("after.db")
+        part.close(fd)
+    else:
+        part.wait("a-holds")
+        part.mark("b-waits")
+        part.lock(fd, WRITE, 0, 100)
+        part.read(fd, 8, 0)
+        part.write(fd, b"b-owner!", 0)
+        part.fsync(fd)
+        part.lock(fd, UNLOCK, 0, 100)
+        part.close(fd)
+
+
+def capabilities(part: Part) -> None:
+    """A writes a file that B reads from time to time: each time A's capabilities are revoked."""
+    fd = part.open("log.txt")
+    part.gate("open", *ALL)
+    for number in range(8):
+        if part.who == "clienta":
+            for record in range(5):
+                part.write(fd, f"{number:03d} {record:03d}\n".encode(), (number * 5 + record) * 8)
+            part.mark(f"a-wrote{number}")
+            part.wait(f"b-read{number}")
+        else:
+            part.wait(f"a-wrote{number}")
+            part.read(fd, 4096, 0)
+            part.call("stat", lambda: os.fstat(fd).st_size, fd=fd)
+            part.mark(f"b-read{number}")
+    part.close(fd)
+
+
+def metadata(part: Part) -> None:
+    """Both make, look at and remove files in one folder at once."""
+    if part.who == "clienta":
+        part.call("mkdir", lambda: os.mkdir(part.mount / "shared"), path="shared")
+    part.gate("made", *ALL)
+    for number in range(80):
+        name = f"shared/{part.who}-{number:03d}"
+        fd = part.open(name)
+        part.close(fd)
+        part.call("stat", lambda n=name: os.stat(part.mount / n).st_size, path=name)
+        if number % 20 == 19:
+            part.call("readdir", lambda: len(os.listdir(part.mount / "shared")), path="shared")
+    for number in range(80):
+        name = f"shared/{part.who}-{number:03d}"
+        part.call("unlink", lambda n=name: os.unlink(part.mount / n), path=name)
+
+
+#: Two processes of each client.
+FOUR = {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}
+TWO = {"clienta": ("p1",), "clientb": ("p1",)}
+
 SCENARIOS: dict[str, tuple[Callable[[Part], None], dict[str, tuple[str, ...]]]] = {
-    "kernel-lock-contention": (contention, {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}),
-    "kernel-nfs40": (contention, {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}),
-    "kernel-lost-lock-zombie": (zombie, {"clienta": ("p1",), "clientb": ("p1",)}),
-    "kernel-lost-lock-regained": (regained, {"clienta": ("p1",), "clientb": ("p1",)}),
-    "demo": (demo, {"clienta": ("p1",), "clientb": ("p1",)}),
-    "kernel-lost-lock-partition": (zombie, {"clienta": ("p1",), "clientb": ("p1",)}),
-    "kernel-restart-late-reclaim": (late, {"clienta": ("p1",), "clientb": ("p1",)}),
-    "kernel-restart-no-reclaim": (unclaimed, {"clienta": ("p1",), "clientb": ("p1",)}),
-    "ganesha-lock-polling": (polling, {"clienta": ("p1",), "clientb": ("p1",)}),
-    "kernel-restart-reclaim": (reclaim, {"clienta": ("p1",), "clientb": ("p1",)}),
-    "kernel-delegation-recall": (recall, {"clienta": ("p1",), "clientb": ("p1",)}),
-    "kernel-deadlock": (deadlock, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-lock-contention": (contention, FOUR),
+    "kernel-nfs40": (contention, FOUR),
+    "cephfs-lock-contention-fuse-v1": (contention, FOUR),
+    "cephfs-lock-contention-fuse-v2": (contention, FOUR),
+    "cephfs-lock-contention-kernel-v1": (contention, FOUR),
+    "cephfs-lock-contention-kernel-v2": (contention, FOUR),
+    "cephfs-mds-restart": (reclaim, TWO),
+    "cephfs-eviction-fuse": (evicted, TWO),
+    "cephfs-eviction-kernel": (evicted, TWO),
+    "cephfs-capabilities": (capabilities, TWO),
+    "cephfs-metadata-storm": (metadata, TWO),
+    "kernel-lost-lock-zombie": (zombie, TWO),
+    "kernel-lost-lock-regained": (regained, TWO),
+    "demo": (demo, TWO),
+    "kernel-lost-lock-partition": (zombie, TWO),
+    "kernel-restart-late-reclaim": (late, TWO),
+    "kernel-restart-no-reclaim": (unclaimed, TWO),
+    "ganesha-lock-polling": (polling, TWO),
+    "kernel-restart-reclaim": (reclaim, TWO),
+    "kernel-delegation-recall": (recall, TWO),
+    "kernel-deadlock": (deadlock, TWO),
     "kernel-fsync-storm": (
         storm,
         {"clienta": ("w1", "w2", "w3", "w4"), "clientb": ("w1", "w2", "w3", "w4", "reader")},
     ),
-    "kernel-append": (append, {"clienta": ("p1", "p2"), "clientb": ("p1", "p2")}),
-    "kernel-small-files": (small_files, {"clienta": ("p1",), "clientb": ("p1",)}),
-    "kernel-readdir": (listing, {"clienta": ("p1",), "clientb": ("p1",)}),
-    "kernel-unstable-restart": (unstable, {"clienta": ("p1",), "clientb": ("p1",)}),
+    "kernel-append": (append, FOUR),
+    "kernel-small-files": (small_files, TWO),
+    "kernel-readdir": (listing, TWO),
+    "kernel-unstable-restart": (unstable, TWO),
 }
 
 

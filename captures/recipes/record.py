@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records the captures kernel-*.pcap and ganesha-*.pcap again, with their truth: what clients did and got.
+"""Records the captures kernel-*, ganesha-* and cephfs-*.pcap again, with their truth: what clients did.
 
     python captures/recipes/record.py WORK-FOLDER [SCENARIO ...]
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import sys
 import threading
@@ -24,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from analyzer.lab import Lab, NfsOptions  # noqa: E402 - the project need not be installed
+from analyzer.lab import CephOptions, Lab, NfsOptions, Options  # noqa: E402 - the project need not be installed
 
 DEADLINE_S = 150.0
 ROLES = {"clienta": "client1", "clientb": "client2"}
@@ -35,6 +36,7 @@ class Stage:
     """A lab in which a scenario is played."""
 
     lab: Lab
+    mount: str
 
     def wait(self, mark: str) -> None:
         """Until somebody set this mark."""
@@ -140,9 +142,16 @@ def cut_off(stage: Stage) -> None:
     stage.mark("a-thawed")
 
 
+def evict_when_told(stage: Stage) -> None:
+    """Client A's session is ended by the metadata server."""
+    stage.wait("please-evict")
+    stage.hurt("clienta", "evict")
+    stage.mark("evicted")
+
+
 OPTIONS = NfsOptions(clients=2)
 Play = Callable[[Stage], None]
-SCENARIOS: dict[str, tuple[NfsOptions, Play]] = {
+SCENARIOS: dict[str, tuple[Options, Play]] = {
     "demo": (OPTIONS, restart_when_told),
     "kernel-lock-contention": (OPTIONS, nothing),
     "kernel-lost-lock-zombie": (OPTIONS, freeze_holder),
@@ -160,6 +169,15 @@ SCENARIOS: dict[str, tuple[NfsOptions, Play]] = {
     "kernel-unstable-restart": (replace(OPTIONS, mount_options="wsize=4096"), restart_in_flight),
     "kernel-nfs40": (replace(OPTIONS, version="4.0"), nothing),
     "ganesha-lock-polling": (replace(OPTIONS, server="ganesha"), nothing),
+    "cephfs-lock-contention-fuse-v1": (CephOptions(client="fuse", messenger="v1"), nothing),
+    "cephfs-lock-contention-fuse-v2": (CephOptions(client="fuse", messenger="v2"), nothing),
+    "cephfs-lock-contention-kernel-v1": (CephOptions(client="kernel", messenger="v1"), nothing),
+    "cephfs-lock-contention-kernel-v2": (CephOptions(client="kernel", messenger="v2"), nothing),
+    "cephfs-mds-restart": (CephOptions(client="kernel"), restart_when_told),
+    "cephfs-eviction-fuse": (CephOptions(client="fuse"), evict_when_told),
+    "cephfs-eviction-kernel": (CephOptions(client="kernel"), evict_when_told),
+    "cephfs-capabilities": (CephOptions(client="fuse", messenger="v1"), nothing),
+    "cephfs-metadata-storm": (CephOptions(client="kernel"), nothing),
 }
 
 
@@ -167,9 +185,9 @@ def record(work: Path, scenario: str) -> Path:
     """Play one scenario; returns its capture."""
     options, play = SCENARIOS[scenario]
     pcap = work / f"{scenario}.pcap"
-    with Lab(f"record-{scenario.replace('kernel-', '')}"[:31], replace(options, capture=pcap)) as lab:
+    with Lab(f"record-{os.getpid()}", replace(options, capture=pcap)) as lab:
         shutil.copy(HERE / "calls.py", lab.share)
-        stage = Stage(lab)
+        stage = Stage(lab, lab.status()["mount"])
         clients = [threading.Thread(target=_client, args=(stage, role, scenario)) for role in ROLES]
         for client in clients:
             client.start()
@@ -191,7 +209,7 @@ def record(work: Path, scenario: str) -> Path:
 def _client(stage: Stage, role: str, scenario: str) -> None:
     """One client's part."""
     share = stage.lab.share
-    argv = [sys.executable, "-I", "-S", str(share / "calls.py"), role, scenario, "/nfs", str(share)]
+    argv = [sys.executable, "-I", "-S", str(share / "calls.py"), role, scenario, stage.mount, str(share)]
     said = []
     for line in stage.lab.node(ROLES[role]).stream(argv, timeout_s=DEADLINE_S):
         said.append(base64.b64decode(line.get("err", "")).decode("utf-8", "replace"))

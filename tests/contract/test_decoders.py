@@ -13,7 +13,7 @@ from analyzer.wire import decode
 from analyzer.wire.capture import Capture, CaptureOptions
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-COMPARED = sorted(CAPTURES.glob("*.pcap*"))
+COMPARED = sorted(set(CAPTURES.glob("*.pcap*")) - set(CAPTURES.glob("cephfs-*")))
 #: Attributes: the columns can't say whose they are where two operations of a COMPOUND hold some.
 TREE_KNOWS_MORE = {"size", "lease_seconds", "max_read", "max_write"}
 
