@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from analyzer.lab import agent, network
 from analyzer.lab.ceph_daemons import ADDRESS, PORTS, CephDaemons
-from analyzer.lab.cluster import Machine, Say, hurt, together
+from analyzer.lab.cluster import Machine, Say, hurt, no_fault, together
 from analyzer.lab.host import LabError
 from analyzer.lab.node import Send, UmlNode
 from analyzer.lab.options import CephOptions
@@ -113,7 +113,7 @@ class CephCluster:
             self._ready(node)
             self._mount(node)
         elif not hurt(node, what, amount):
-            raise LabError(f"no fault {what!r} for {name}")
+            raise no_fault(what, name, ("evict",))
 
     def _fault_server(self, what: str) -> None:
         before = self._daemons.admin("active") if self._server.alive else ""

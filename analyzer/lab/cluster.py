@@ -13,8 +13,6 @@ Say = Callable[[str], None]
 
 #: Faults of any node, and what they take.
 NODE_FAULTS = ("freeze", "thaw", "kill", "start", "partition", "heal", "delay MS", "loss PCT")
-#: Faults of the service on the server.
-SERVICE_FAULTS = ("restart", "stop", "start", "kill")
 
 
 class Machine(Protocol):
@@ -91,6 +89,11 @@ def hurt(node: UmlNode, what: str, amount: float | None) -> bool:
     else:
         return False
     return True
+
+
+def no_fault(what: str, name: str, own: Sequence[str]) -> LabError:
+    """The error for a fault that there isn't; `own` are those that this machine has beside the usual."""
+    return LabError(f"no fault {what!r} for {name}: there are {', '.join([*NODE_FAULTS, *own])}")
 
 
 def _shape(node: UmlNode, netem: str) -> None:

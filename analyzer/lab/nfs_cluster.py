@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from analyzer.lab import nfs
-from analyzer.lab.cluster import Machine, Say, hurt, together
+from analyzer.lab.cluster import Machine, Say, hurt, no_fault, together
 from analyzer.lab.host import LabError
 from analyzer.lab.node import UmlNode
 from analyzer.lab.options import NfsOptions
@@ -67,7 +67,7 @@ class NfsCluster:
             if what == "restart":
                 nfs.server_start(node, self._options)
         elif not hurt(node, what, amount):
-            raise LabError(f"no fault {what!r} for {name}")
+            raise no_fault(what, name, ("restart", "stop") if node is self._server else ())
 
     def _start(self, node: UmlNode) -> None:
         """Boot a node that was killed; a server that only stopped gets its service back."""

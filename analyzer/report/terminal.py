@@ -143,9 +143,14 @@ def _findings(view: ReportView, groups: list[list[Finding]], fit: Fit, console: 
             Text(str(worst.severity), style=STYLE[worst.severity]),
             str(worst.confidence),
             _clip(Text.assemble(*_sentence(group)), sentence, lines, console),
-            Text(place, style="dim"),
+            Text(_end_of(place, evidence), style="dim"),
         )
     return table
+
+
+def _end_of(place: str, width: int) -> str:
+    """A place that fits: the end tells more than the beginning, which is folders."""
+    return place if len(place) <= width else f"…{place[1 - width :]}"
 
 
 def _stacked(group: list[Finding], alone: bool, lines: int, console: Console) -> Text:

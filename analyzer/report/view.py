@@ -136,6 +136,31 @@ def build_view(
     return map_text(view, cleaned)
 
 
+def joined(first: ReportView, *others: ReportView) -> ReportView:
+    """One report of several witnesses. Waits, latencies and times are those of `first`."""
+    views = (first, *others)
+    findings = tuple(sorted((f for view in views for f in view.findings), key=Finding.sort_key))
+    judgements = tuple(sorted((j for view in views for j in view.judgements), key=lambda j: j.rule))
+    coverage = replace(
+        first.coverage,
+        seen={noun: count for view in views for noun, count in view.coverage.seen.items()},
+        inputs=tuple(name for view in views for name in view.coverage.inputs),
+        notes=tuple(note for view in views for note in view.coverage.notes),
+        severe=any(view.coverage.severe for view in views),
+        blind=any(view.coverage.blind for view in views),
+    )
+    return replace(
+        first,
+        title=" + ".join(view.title for view in views),
+        redacted=all(view.redacted for view in views),
+        verdict=paragraph(Outcome(findings, judgements), coverage),
+        coverage=coverage,
+        findings=findings,
+        judgements=judgements,
+        rules=tuple(sorted((rule for view in views for rule in view.rules), key=lambda r: r.id)),
+    )
+
+
 def _unmasked(text: str, _field: str) -> str:
     return text
 

@@ -26,7 +26,7 @@ Ray = Annotated[bool, typer.Option("--ray", help="Ray too: a head, and a worker 
 Name = Annotated[str | None, typer.Option("--name", help="Which lab, where several are up.")]
 
 
-@up.command(name="nfs")
+@up.command(name="nfs", short_help="A Linux NFS server and Linux NFS clients.")
 def up_nfs(
     clients: Annotated[int, typer.Option(help="Client nodes, 1 to 16.")] = 2,
     server: Annotated[str, typer.Option(help="knfsd (the kernel's) or ganesha.")] = "knfsd",
@@ -68,7 +68,7 @@ def up_nfs(
     jobs.up(name, options)
 
 
-@up.command(name="cephfs")
+@up.command(name="cephfs", short_help="A Ceph and CephFS clients, of the kernel or ceph-fuse.")
 def up_cephfs(
     clients: Annotated[int, typer.Option(help="Client nodes, 1 to 16.")] = 2,
     client: Annotated[str, typer.Option(help="fuse (ceph-fuse) or kernel.")] = "fuse",
@@ -111,7 +111,7 @@ def up_cephfs(
     jobs.up(name, options)
 
 
-@lab.command()
+@lab.command(short_help="Labs that are up, with nodes, addresses and clocks.")
 def status(
     output: Annotated[ListFormat, typer.Option("--format", help="What to print.")] = ListFormat.TERMINAL,
 ) -> None:
@@ -127,7 +127,9 @@ def status(
     jobs.status(output is ListFormat.JSON)
 
 
-@lab.command(name="exec", context_settings={"allow_interspersed_args": False})
+@lab.command(
+    name="exec", short_help="Run a command in a node.", context_settings={"allow_interspersed_args": False}
+)
 def execute(
     node: Annotated[str, typer.Argument(metavar="NODE", help="server, client1 ..., or host.")],
     argv: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The command.")],
@@ -189,7 +191,7 @@ def fault(
     jobs.fault(name, node, what, amount)
 
 
-@lab.command()
+@lab.command(short_help="Take labs down; nothing of them is left.")
 def down(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Which labs.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them, and what killed ones left.")] = False,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from analyzer.analysis.clients import ClientRow
 from analyzer.analysis.latency import RateRow
 from analyzer.analysis.locks import LockHold, LockWait
 from analyzer.core.coverage import Coverage, Loss, Note
-from analyzer.core.finding import Judgement, Verdict
+from analyzer.core.finding import Judgement, Severity, Verdict
 from analyzer.core.rule import Outcome
 from analyzer.core.table import Tables
 from analyzer.report import timeline
 from analyzer.report.text import byte_range, cleaned, duration, seconds, utc, visible
 from analyzer.report.verdict import paragraph
-from analyzer.report.view import MAX_INTERVALS, MAX_WAITS, ReportView, build_view
+from analyzer.report.view import MAX_INTERVALS, MAX_WAITS, ReportView, build_view, joined
 from tests.unit.report.sample import T0, S, empty_view, sample_view
 
 
@@ -191,3 +193,20 @@ def test_moments_and_ranges() -> None:
     assert utc(T0) == "2026-12-01 02:20:46.650749 UTC"
     assert utc(10**21) == f"{10**21} ns since 1970"
     assert [byte_range(0, -1), byte_range(5, -1), byte_range(0, 10)] == ["whole file", "5+eof", "0+10"]
+
+
+def test_reports_of_several_witnesses_are_one() -> None:
+    first, second = sample_view(), sample_view()
+    other = replace(
+        second,
+        title="manifests",
+        coverage=Coverage(seen={"files": 2}, inputs=("a.yaml",), severe=True),
+        findings=tuple(replace(f, severity=Severity.CRITICAL) for f in second.findings[:1]),
+        judgements=(),
+    )
+    both = joined(first, other)
+    assert len(both.findings) == len(first.findings) + 1
+    assert both.findings[0].severity is Severity.CRITICAL
+    assert both.coverage.seen == {**first.coverage.seen, "files": 2} and both.coverage.severe
+    assert both.title == f"{first.title} + manifests" and both.waits == first.waits
+    assert str(len(both.findings)) in both.verdict
